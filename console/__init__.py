@@ -1,0 +1,1 @@
+"""The operator's side: what connects, judges and shows."""

@@ -1,0 +1,72 @@
+"""Events of an attempt: one JSON object a line, appended with a single write, never rewritten.
+
+Every event has ``boot_s`` (for durations), ``wall_s`` (for people), ``by`` (``stage``, ``shim``, ``supervisor``, ``agent``) and
+``kind``. A reader orders by position in the file and drops a torn last line.
+"""
+
+import json
+import os
+import time
+from typing import Any, Dict, List, Tuple
+
+from pipeline.contract.clock import boot_id, boot_s
+
+LAUNCHED = "launched"
+"""The job has exec'd. Fields: pid."""
+ALIVE = "alive"
+"""The job was alive two seconds after exec."""
+SECOND_LOOK = "second_look"
+"""State 30 s after exec. Fields: alive, procs."""
+FIRST_UNIT = "first_unit"
+"""The first unit of work is finished. Fields: unit, seconds."""
+PHASE = "phase"
+"""The stage entered a phase. Fields: phase, seconds (in the phase before)."""
+REFUSED = "refused"
+"""Not started: somebody holds the stage or the output. Fields: holder."""
+STOP_ASKED = "stop_asked"
+TERM_SENT = "term_sent"
+KILL_SENT = "kill_sent"
+"""Fields: pids."""
+SURVIVORS = "survivors"
+"""Processes of the attempt that outlived its main process and were ended. Fields: pids."""
+INTERRUPTED = "interrupted"
+"""The stage itself got a signal and stopped cleanly. Fields: signal."""
+ERROR = "error"
+"""The stage's own error. Fields: message, exit_code."""
+ADOPTED = "adopted"
+ENDED = "ended"
+"""Fields: code, signal."""
+VERIFIED = "verified"
+"""A check of output ended. Fields: files, bad."""
+
+
+def append_event(attempt_directory: str, by: str, kind: str, **fields: Any) -> Dict[str, Any]:
+    """Append one event and return it. Raises OSError when the disk refuses it."""
+    event = dict(fields, by=by, kind=kind, boot_s=round(boot_s(), 3), wall_s=round(time.time(), 3), boot_id=boot_id())
+    line = json.dumps(event, separators=(",", ":"), sort_keys=True).encode() + b"\n"
+    fd = os.open(os.path.join(attempt_directory, "events.jsonl"), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        os.write(fd, line)
+    finally:
+        os.close(fd)
+    return event
+
+
+def read_events(path: str, offset: int = 0, max_bytes: int = 4 << 20) -> Tuple[List[Dict[str, Any]], int]:
+    """Events from a byte offset, and the offset after the last whole line. Lines that are no JSON object are left out."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(offset)
+            data = file.read(max_bytes)
+    except OSError:
+        return [], offset
+    end = data.rfind(b"\n") + 1
+    events = []
+    for line in data[:end].splitlines():
+        try:
+            event = json.loads(line.decode("utf-8", "replace"))
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(event, dict):
+            events.append(event)
+    return events, offset + end

@@ -1,0 +1,50 @@
+"""Small files that other processes read: published by rename, read without trust."""
+
+import json
+import os
+import tempfile
+from typing import Any, Dict, Optional
+
+
+def write_json(path: str, value: Any, durable: bool = True) -> None:
+    """Publish ``value`` at ``path`` by temp file and rename, mode 0600. Raises OSError; the old file then stays.
+
+    ``durable`` syncs file and directory: for what must outlive a power cut, not for a heartbeat.
+    """
+    directory = os.path.dirname(path) or "."
+    fd, temporary = tempfile.mkstemp(prefix=".tmp-", dir=directory)
+    try:
+        with os.fdopen(fd, "w", encoding="utf-8") as file:
+            json.dump(value, file, separators=(",", ":"), sort_keys=True)
+            file.write("\n")
+            file.flush()
+            if durable:
+                os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        try:
+            os.unlink(temporary)
+        except OSError:
+            pass
+        raise
+    if durable:
+        sync_directory(directory)
+
+
+def sync_directory(path: str) -> None:
+    """Make the names in a directory durable."""
+    fd = os.open(path, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def read_json(path: str) -> Optional[Dict[str, Any]]:
+    """The object at ``path``; None when there is no such file, or it holds no JSON object (torn, foreign)."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            value = json.load(file)
+    except (OSError, ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None

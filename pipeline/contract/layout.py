@@ -1,0 +1,89 @@
+"""Every path on the host, in one place.
+
+``DATA`` is the host's data directory (``data_dir`` in hosts.toml)::
+
+    DATA/code/HASH/                      the shipped bundle, one directory a version
+    DATA/runs/RUN/settings.toml          the run's settings; once written, this copy rules
+    DATA/runs/RUN/settings.json          the same, resolved, for the host program
+    DATA/runs/RUN/data/                  prepared data, hidden states (unless the settings say elsewhere)
+    DATA/runs/RUN/stages/STAGE/lock      held by the one live attempt of the stage
+    DATA/runs/RUN/stages/STAGE/ATTEMPT/  the files named below
+"""
+
+import os
+import re
+import secrets
+import time
+from typing import List
+
+from pipeline.contract.stages import STAGES
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
+
+SPEC = "spec.json"
+"""Written by the launch before the claim: what is to run."""
+IDENT = "ident.json"
+"""Written by the shim before exec: which process it is."""
+STATUS = "status.json"
+"""Written by the supervisor: heartbeat and what it saw last."""
+SUPERVISOR_LOCK = "supervisor.lock"
+LOCK = "lock"
+"""In an attempt: held by the shim for life. In a stage: held by its one live attempt."""
+OUTPUT_LOCK = ".eaglewatch.lock"
+"""In a stage's output directory: one writer, whichever run it belongs to."""
+EVENTS = "events.jsonl"
+PROGRESS = "progress"
+LOG = "stdout.log"
+EXIT = "exit.json"
+"""Written by the shim after the stage has ended: its exit code or signal."""
+STOP = "stop.json"
+"""Written by a stop request: who asked, and how long the stage has."""
+RECEIPT = "receipt.json"
+"""Written by the stage at its end: what it checked of its own output."""
+
+
+def check_name(name: str, what: str = "run name") -> str:
+    """Return ``name`` if it can be a single path component. Raises ValueError, which says what is allowed."""
+    if not isinstance(name, str) or not _NAME.match(name):
+        raise ValueError(f"{what} {name!r}: use 1 to 64 letters, digits, '.', '_' or '-', the first a letter or digit")
+    return name
+
+
+def new_attempt_id() -> str:
+    """A fresh attempt id: UTC time to sort by, and 48 random bits. The client makes it before it asks for a launch."""
+    return time.strftime("%Y%m%d-%H%M%S-", time.gmtime()) + secrets.token_hex(6)
+
+
+def code_dir(data_dir: str, code_hash: str) -> str:
+    return os.path.join(data_dir, "code", check_name(code_hash, "code hash"))
+
+
+def runs_dir(data_dir: str) -> str:
+    return os.path.join(data_dir, "runs")
+
+
+def run_dir(data_dir: str, run: str) -> str:
+    return os.path.join(data_dir, "runs", check_name(run))
+
+
+def stage_dir(run_directory: str, stage: str) -> str:
+    if stage not in STAGES:
+        raise ValueError(f"no stage {stage!r}; the stages are {', '.join(STAGES)}")
+    return os.path.join(run_directory, "stages", stage)
+
+
+def attempt_dir(run_directory: str, stage: str, attempt: str) -> str:
+    return os.path.join(stage_dir(run_directory, stage), check_name(attempt, "attempt id"))
+
+
+def attempts(run_directory: str, stage: str) -> List[str]:
+    """Attempt ids of a stage, oldest first; empty when there is none."""
+    try:
+        names = os.listdir(stage_dir(run_directory, stage))
+    except OSError:
+        return []
+    return sorted(name for name in names if _NAME.match(name) and name != LOCK)
+
+
+def progress_file(attempt_directory: str, rank: int) -> str:
+    return os.path.join(attempt_directory, PROGRESS, f"{rank}.json")

@@ -1,0 +1,109 @@
+"""The shapes of frames, and the words for states and missing values.
+
+A frame is one JSON object. All ``*_s`` named ``*boot_s`` are host seconds since boot (``clock.boot_s``), so that the age of a fact is
+``frame["boot_s"] - fact["boot_s"]``: a difference of host times, whatever the wall clocks say.
+
+A metric is a number when it was measured, else one of the words below with an optional ``": detail"``. Zero, error,
+not-supported and stale stay four different things; a missing key means "never read".
+"""
+
+from typing import Any, Dict, Optional, Union
+
+Metric = Union[int, float, str]
+
+NOT_SUPPORTED = "not-supported"
+NO_PERMISSION = "no-permission"
+ERROR = "error"
+STALE = "stale"
+MISSING_WORDS = (NOT_SUPPORTED, NO_PERMISSION, ERROR, STALE)
+
+# States of an attempt, derived from its files and /proc (pipeline.host.state).
+LAUNCHING = "LAUNCHING"
+RUNNING = "RUNNING"
+STOPPING = "STOPPING"
+DONE = "DONE"
+"""Exit code 0 and a receipt that says verified."""
+FAILED = "FAILED"
+STOPPED = "STOPPED"
+CRASHED = "CRASHED"
+"""Ended by a signal that nobody here sent."""
+REFUSED = "REFUSED"
+"""Never started: somebody else holds the stage or its output."""
+LAUNCH_FAILED = "LAUNCH_FAILED"
+LOST_REBOOT = "LOST_REBOOT"
+ENDED_UNKNOWN = "ENDED_UNKNOWN"
+"""The process is gone and nobody saw its exit code. Never told as "failed"."""
+UNVERIFIED = "UNVERIFIED"
+"""Exit code 0 without a receipt that says verified: not done."""
+
+LIVE_STATES = (LAUNCHING, RUNNING, STOPPING)
+
+# Phases that a stage reports of itself.
+LOADING = "loading"
+STEADY = "steady"
+VERIFYING = "verifying"
+FINISHING = "finishing"
+
+# State of the NVML process.
+NVML_STARTING = "starting"
+NVML_OK = "ok"
+NVML_STUCK = "stuck"
+NVML_ERROR = "error"
+
+
+def number(value: Any) -> Optional[float]:
+    """The number that a metric holds, or None. Booleans, NaN and infinities count as not measured."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return value if value == value and abs(value) != float("inf") else None
+
+
+def missing(word: str, detail: str = "") -> str:
+    """A metric that could not be read."""
+    return f"{word}: {detail}" if detail else word
+
+
+FRAME: Dict[str, str] = {
+    "version": "WIRE_VERSION of the host program",
+    "seq": "counts frames of this agent",
+    "boot_id": "this boot of the host",
+    "boot_s": "when the frame was made",
+    "wall_s": "the host's wall clock then",
+    "utc_offset_s": "the host's time zone",
+    "host": "{name, user, load1, cpus, ram_total_bytes, ram_available_bytes}",
+    "disk": "{path, total_bytes, free_bytes, inodes_free, boot_s} of the data directory; metrics",
+    "nvml": "{state, detail, simulated, driver, count, round_ms, boot_s}",
+    "gpus": "[{index, uuid, name, total_bytes, used_bytes, reserved_bytes, reserve_apart, util_pct, power_w, temp_c, sm_mhz,"
+    " clock_reasons, error, procs: [{pid, bytes, kind, here, name}], procs_boot_s}]",
+    "run": "{name, exists, settings_sha256} of the watched run, or null",
+    "stages": "{STAGE: attempt view} of the watched run's newest attempts; see ATTEMPT",
+    "consoles": "how many agents (this one included) watch this data directory now",
+    "dropped": "{frames, log_lines} that this agent threw away since it started, because nobody read them",
+    "agent": "{pid, code, rss_bytes, cpu_s}",
+}
+
+ATTEMPT: Dict[str, str] = {
+    "stage": "",
+    "attempt": "",
+    "by": "who launched it",
+    "state": "one of the states above",
+    "why": "one line",
+    "simulated": "true on the rehearsal host",
+    "started_boot_s": "",
+    "started_wall_s": "",
+    "ended_boot_s": "or null",
+    "pid": "or null",
+    "supervised": "a live supervisor holds it",
+    "heartbeat_boot_s": "of the supervisor",
+    "code": "hash of the bundle it runs from",
+    "progress": "newest of rank 0, see pipeline.progress; null before the first",
+    "ranks": "how many ranks have reported",
+    "ledger": "{files, bytes, tokens, last_boot_s, disagree} from the writers' own ledgers; null where the stage has none",
+    "directory": "{files, bytes, boot_s} as counted in the output directory; null where not counted",
+    "tree": "{procs, cpu_s, rss_bytes, states: {R: 1}} of its processes",
+    "log": "{bytes, last_boot_s}",
+    "exit": "{code, signal, boot_s} or null",
+    "receipt": "the stage's receipt or null",
+    "holder": "who holds the stage, when REFUSED",
+    "events": "the last 20 events",
+}

@@ -1,0 +1,1 @@
+"""What turns token ids into hidden states: each engine yields (index, token ids, [tokens, layers, hidden])."""

@@ -1,0 +1,145 @@
+"""Strict settings of a run: TOML by msgspec. An unknown key or a wrong type is an error that names file, key and nearest valid key."""
+
+import difflib
+import re
+from typing import Any, Literal, TypeVar
+
+import msgspec
+
+from pipeline.errors import UserError
+
+T = TypeVar("T")
+
+
+class Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The verifier."""
+
+    path: str
+    """Hugging Face model directory on the host."""
+    trust_remote_code: bool = False
+
+
+class Extract(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The extraction of hidden states."""
+
+    engine: Literal["transformers"] = "transformers"
+    data: str = "data/prepared"
+    """Arrow dataset (input_ids, loss_mask, seq_len); relative to the run."""
+    output: str = "data/hidden_states"
+    """Where hs_{i}.safetensors go; relative to the run."""
+    layer_ids: tuple[int, ...] | None = None
+    """None: [2, L/2, L-3, L] for L decoder layers."""
+    convention: Literal["vllm", "hf", "output", "sglang"] = "vllm"
+    """How ``layer_ids`` counts; see pipeline.layers."""
+    max_length_tokens: int = 4096
+    """Longer samples are cut here."""
+    batch_samples: int = 8
+    batch_tokens: int = 16384
+    """Padded tokens in a batch, at most."""
+    device: str = "auto"
+    """auto, cpu, cuda or cuda:N."""
+    threads: int = 0
+    """CPU threads of torch; 0 leaves torch's default."""
+    writer_threads: int = 4
+    buffer_bytes: int = 2 << 30
+    """Hidden states waiting for the disk, at most; the engine waits when it is full."""
+    min_free_bytes: int = 20 * 10**9
+    """The stage stops cleanly when the disk has less."""
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One run."""
+
+    model: Model
+    extract: Extract = msgspec.field(default_factory=Extract)
+
+
+def load(path: str, overrides: "list[str] | None" = None) -> Settings:
+    """Read a run's settings; ``overrides`` are ``a.b=value`` with a TOML value (a bare word counts as a string). Raises UserError."""
+    return parse(read_text(path), path, overrides)
+
+
+def read_text(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except UnicodeDecodeError:
+        raise UserError(f"{path}: not UTF-8 text") from None
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}; settings are a TOML file") from None
+
+
+def parse(text: str, origin: str, overrides: "list[str] | None" = None) -> Settings:
+    """The same from text; ``origin`` names it in errors."""
+    tree = parse_tree(text, origin)
+    for override in overrides or []:
+        _apply(tree, override)
+    return convert(tree, Settings, origin)
+
+
+def parse_tree(text: str, origin: str) -> dict[str, Any]:
+    try:
+        return msgspec.toml.decode(text)
+    except Exception as error:  # tomllib's and msgspec's decode errors share no base class worth naming
+        raise UserError(f"{origin}: not valid TOML: {error}") from None
+
+
+def convert(tree: Any, kind: type[T], origin: str) -> T:
+    """``tree`` as ``kind``, strictly. Raises UserError."""
+    try:
+        return msgspec.convert(tree, kind)
+    except msgspec.ValidationError as error:
+        raise UserError(f"{origin}: {_explain(str(error), kind)}") from None
+
+
+def to_json(settings: Settings) -> dict[str, Any]:
+    """Resolved settings as plain JSON, for the host program."""
+    return msgspec.to_builtins(settings)
+
+
+def _apply(tree: dict[str, Any], override: str) -> None:
+    key, equals, value = override.partition("=")
+    parts = key.strip().split(".")
+    if not equals or not all(re.fullmatch(r"[A-Za-z0-9_-]+", part) for part in parts):
+        raise UserError(f"--set {override}: write it as section.key=value")
+    try:
+        parsed = msgspec.toml.decode(f"value = {value}")["value"]
+    except Exception:
+        parsed = value.strip()
+    for part in parts[:-1]:
+        tree = tree.setdefault(part, {})
+        if not isinstance(tree, dict):
+            raise UserError(f"--set {override}: {part} is a value, not a section")
+    tree[parts[-1]] = parsed
+
+
+def _explain(message: str, kind: type) -> str:
+    """msgspec's message with the key path in front, and the nearest valid key for an unknown one."""
+    text, _, where = message.partition(" - at `$")
+    path = where.rstrip("`").lstrip(".")
+    unknown = re.search(r"unknown field `(.*)`", text)
+    if unknown:
+        name = unknown.group(1)
+        valid = _fields_at(kind, path)
+        near = difflib.get_close_matches(name, valid, 1)
+        hint = f"; did you mean {near[0]!r}?" if near else f"; valid here: {', '.join(valid)}" if valid else ""
+        return f"{'.'.join(part for part in (path, name) if part)}: unknown key{hint}"
+    return f"{path}: {text}" if path else text
+
+
+def _fields_at(kind: type, path: str) -> list[str]:
+    """Names of the fields of the struct at a key path such as ``hosts[...].server``."""
+    info: Any = msgspec.inspect.type_info(kind)
+    for part in [piece for piece in re.split(r"\.|(?=\[)", path) if piece]:
+        info = _step(info, part)
+    return [field.encode_name for field in info.fields] if isinstance(info, msgspec.inspect.StructType) else []
+
+
+def _step(info: Any, part: str) -> Any:
+    if isinstance(info, msgspec.inspect.DictType):
+        info = info.value_type
+    elif isinstance(info, msgspec.inspect.StructType):
+        info = next((field.type for field in info.fields if field.encode_name == part), None)
+    if isinstance(info, msgspec.inspect.UnionType):
+        info = next((one for one in info.types if isinstance(one, msgspec.inspect.StructType)), None)
+    return info

@@ -1,0 +1,1 @@
+"""The stages, each run as `python -m pipeline STAGE --run DIR`."""
