@@ -1,9 +1,13 @@
 """How a stage tells what it does: ``progress/RANK.json``, replaced at most four times a second, and a heartbeat inside it.
 
-Fields: ``phase`` (loading, steady, verifying, finishing), ``unit``, ``done``, ``total``, ``tokens``, ``total_tokens``, ``bytes``,
-``total_bytes``, ``verified``, ``bad``, ``note``; ``resumed_done``, ``resumed_tokens`` (finished by earlier attempts and counted
-in done and tokens); ``phase_boot_s`` (when the phase began), ``first_boot_s``, ``first_done`` and
-``first_tokens`` (at the first unit of this attempt: rates start there), ``last_boot_s`` (newest unit), ``beat_boot_s`` (the process can still run Python), ``boot_s`` (when written).
+Fields of the file:
+
+- ``phase`` (loading, steady, verifying, finishing) and ``phase_boot_s``, when it began;
+- ``unit``, ``done``, ``total``, ``tokens``, ``total_tokens``, ``bytes``, ``total_bytes``, ``verified``, ``bad``, ``note``;
+- ``load_done`` of ``load_total`` weights loaded; ``verify_total``: files that are to be re-read;
+- ``resumed_done``, ``resumed_tokens``: finished by earlier attempts, and counted in done and tokens;
+- ``first_boot_s``, ``first_done``, ``first_tokens``: at the first unit of this attempt, where its rates start;
+- ``last_boot_s``: the newest unit; ``beat_boot_s``: the process could still run Python; ``boot_s``: when this was written.
 """
 
 import os

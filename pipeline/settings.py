@@ -2,13 +2,15 @@
 
 import difflib
 import re
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
 from pipeline.errors import UserError
 
 T = TypeVar("T")
+AtLeast0 = Annotated[int, msgspec.Meta(ge=0)]
+AtLeast1 = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -31,19 +33,21 @@ class Extract(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """None: [2, L/2, L-3, L] for L decoder layers."""
     convention: Literal["vllm", "hf", "output", "sglang"] = "vllm"
     """How ``layer_ids`` counts; see pipeline.layers."""
-    max_length_tokens: int = 4096
+    max_length_tokens: AtLeast1 = 4096
     """Longer samples are cut here."""
-    batch_samples: int = 8
-    batch_tokens: int = 16384
+    batch_samples: AtLeast1 = 8
+    batch_tokens: AtLeast1 = 16384
     """Padded tokens in a batch, at most."""
-    device: str = "auto"
+    device: Annotated[str, msgspec.Meta(pattern=r"^(auto|cpu|cuda(:[0-9]+)?)$")] = "auto"
     """auto, cpu, cuda or cuda:N."""
-    threads: int = 0
+    compute_dtype: Literal["model", "bfloat16", "float16", "float32"] = "model"
+    """What the model computes in; ``model``: as its config.json says. Hidden states are stored in bf16 either way."""
+    threads: AtLeast0 = 0
     """CPU threads of torch; 0 leaves torch's default."""
-    writer_threads: int = 4
-    buffer_bytes: int = 2 << 30
+    writer_threads: AtLeast1 = 4
+    buffer_bytes: AtLeast1 = 2 << 30
     """Hidden states waiting for the disk, at most; the engine waits when it is full."""
-    min_free_bytes: int = 20 * 10**9
+    min_free_bytes: AtLeast0 = 20 * 10**9
     """The stage stops cleanly when the disk has less."""
 
 
@@ -73,7 +77,7 @@ def parse(text: str, origin: str, overrides: "list[str] | None" = None) -> Setti
     """The same from text; ``origin`` names it in errors."""
     tree = parse_tree(text, origin)
     for override in overrides or []:
-        _apply(tree, override)
+        apply_override(tree, override)
     return convert(tree, Settings, origin)
 
 
@@ -97,7 +101,8 @@ def to_json(settings: Settings) -> dict[str, Any]:
     return msgspec.to_builtins(settings)
 
 
-def _apply(tree: dict[str, Any], override: str) -> None:
+def apply_override(tree: dict[str, Any], override: str) -> None:
+    """Set one ``a.b=value`` in a tree of settings. Raises UserError."""
     key, equals, value = override.partition("=")
     parts = key.strip().split(".")
     if not equals or not all(re.fullmatch(r"[A-Za-z0-9_-]+", part) for part in parts):
@@ -124,15 +129,24 @@ def _explain(message: str, kind: type) -> str:
         near = difflib.get_close_matches(name, valid, 1)
         hint = f"; did you mean {near[0]!r}?" if near else f"; valid here: {', '.join(valid)}" if valid else ""
         return f"{'.'.join(part for part in (path, name) if part)}: unknown key{hint}"
+    info = _type_at(kind, path)
+    if text.startswith("Invalid enum value") and isinstance(info, msgspec.inspect.LiteralType):
+        text = f"{text.removeprefix('Invalid enum value ')} is none of {', '.join(map(str, info.values))}"
     return f"{path}: {text}" if path else text
 
 
 def _fields_at(kind: type, path: str) -> list[str]:
     """Names of the fields of the struct at a key path such as ``hosts[...].server``."""
+    info = _type_at(kind, path)
+    return [field.encode_name for field in info.fields] if isinstance(info, msgspec.inspect.StructType) else []
+
+
+def _type_at(kind: type, path: str) -> Any:
+    """msgspec's description of the type at a key path, or None."""
     info: Any = msgspec.inspect.type_info(kind)
     for part in [piece for piece in re.split(r"\.|(?=\[)", path) if piece]:
         info = _step(info, part)
-    return [field.encode_name for field in info.fields] if isinstance(info, msgspec.inspect.StructType) else []
+    return info
 
 
 def _step(info: Any, part: str) -> Any:

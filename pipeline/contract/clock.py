@@ -2,11 +2,12 @@
 
 import time
 
-_BOOTTIME = getattr(time, "CLOCK_BOOTTIME", None)
+# macOS has no CLOCK_BOOTTIME; its CLOCK_MONOTONIC goes on while the machine sleeps, time.monotonic there does not.
+_BOOTTIME = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
 
 
 def boot_s() -> float:
-    """Seconds since boot, suspend included (CLOCK_BOOTTIME; elsewhere than Linux the monotonic clock)."""
+    """Seconds since boot, suspend included (CLOCK_BOOTTIME, or the nearest that the system has)."""
     if _BOOTTIME is not None:
         return time.clock_gettime(_BOOTTIME)
     return time.monotonic()

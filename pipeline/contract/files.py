@@ -2,7 +2,6 @@
 
 import json
 import os
-import tempfile
 from typing import Any, Dict, Optional
 
 
@@ -12,7 +11,9 @@ def write_json(path: str, value: Any, durable: bool = True) -> None:
     ``durable`` syncs file and directory: for what must outlive a power cut, not for a heartbeat.
     """
     directory = os.path.dirname(path) or "."
-    fd, temporary = tempfile.mkstemp(prefix=".tmp-", dir=directory)
+    # Not tempfile: its imports cost the host program 2 MiB. O_EXCL and 48 random bits do the same here.
+    temporary = os.path.join(directory, f".tmp-{os.getpid()}-{os.urandom(6).hex()}")
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600)
     try:
         with os.fdopen(fd, "w", encoding="utf-8") as file:
             json.dump(value, file, separators=(",", ":"), sort_keys=True)

@@ -3,6 +3,8 @@
 ``DATA`` is the host's data directory (``data_dir`` in hosts.toml)::
 
     DATA/code/HASH/                      the shipped bundle, one directory a version
+    DATA/control/RUN.json                which console may act on the run
+    DATA/audit.jsonl                     take-overs of control, a line each, never rewritten
     DATA/runs/RUN/settings.toml          the run's settings; once written, this copy rules
     DATA/runs/RUN/settings.json          the same, resolved, for the host program
     DATA/runs/RUN/data/                  prepared data, hidden states (unless the settings say elsewhere)
@@ -12,7 +14,6 @@
 
 import os
 import re
-import secrets
 import time
 from typing import List
 
@@ -34,10 +35,14 @@ OUTPUT_LOCK = ".eaglewatch.lock"
 EVENTS = "events.jsonl"
 PROGRESS = "progress"
 LOG = "stdout.log"
+HOST_LOG = "host.log"
+"""What supervisor and shim print: empty unless one of them breaks."""
 EXIT = "exit.json"
-"""Written by the shim after the stage has ended: its exit code or signal."""
+"""Exit code or signal; written by the shim, by the supervisor when the shim was killed, by the stage when started by hand."""
 STOP = "stop.json"
 """Written by a stop request: who asked, and how long the stage has."""
+AUDIT = "audit.jsonl"
+"""In the data directory: take-overs of control."""
 RECEIPT = "receipt.json"
 """Written by the stage at its end: what it checked of its own output."""
 
@@ -51,7 +56,7 @@ def check_name(name: str, what: str = "run name") -> str:
 
 def new_attempt_id() -> str:
     """A fresh attempt id: UTC time to sort by, and 48 random bits. The client makes it before it asks for a launch."""
-    return time.strftime("%Y%m%d-%H%M%S-", time.gmtime()) + secrets.token_hex(6)
+    return time.strftime("%Y%m%d-%H%M%S-", time.gmtime()) + os.urandom(6).hex()
 
 
 def code_dir(data_dir: str, code_hash: str) -> str:
@@ -60,6 +65,10 @@ def code_dir(data_dir: str, code_hash: str) -> str:
 
 def runs_dir(data_dir: str) -> str:
     return os.path.join(data_dir, "runs")
+
+
+def control_file(data_dir: str, run: str) -> str:
+    return os.path.join(data_dir, "control", check_name(run) + ".json")
 
 
 def run_dir(data_dir: str, run: str) -> str:

@@ -1,11 +1,9 @@
 """The catalogue of stages: data that the console draws and that gating, launch and preflight read."""
 
-from dataclasses import dataclass
-from typing import Dict, Optional, Tuple
+from typing import Dict, NamedTuple, Optional, Tuple
 
 
-@dataclass(frozen=True)
-class Stage:
+class Stage(NamedTuple):
     """One stage of the pipeline."""
 
     name: str

@@ -72,14 +72,17 @@ FRAME: Dict[str, str] = {
     "utc_offset_s": "the host's time zone",
     "host": "{name, user, load1, cpus, ram_total_bytes, ram_available_bytes}",
     "disk": "{path, total_bytes, free_bytes, inodes_free, boot_s} of the data directory; metrics",
+    "output_disk": "the same of the watched disk_path, or null",
     "nvml": "{state, detail, simulated, driver, count, round_ms, boot_s}",
     "gpus": "[{index, uuid, name, total_bytes, used_bytes, reserved_bytes, reserve_apart, util_pct, power_w, temp_c, sm_mhz,"
-    " clock_reasons, error, procs: [{pid, bytes, kind, here, name}], procs_boot_s}]",
+    " clock_reasons (list or word), error (or null), procs: [{pid, bytes, kind, here, name}] or a missing word, procs_boot_s}]",
     "run": "{name, exists, settings_sha256} of the watched run, or null",
     "stages": "{STAGE: attempt view} of the watched run's newest attempts; see ATTEMPT",
     "consoles": "how many agents (this one included) watch this data directory now",
-    "dropped": "{frames, log_lines} that this agent threw away since it started, because nobody read them",
+    "control": "{by, since_boot_s, yours}: which console may act on the watched run; null when none has asked for it",
+    "dropped": "{frames, log_bytes} that this agent left out since it started, because nobody read them in time",
     "agent": "{pid, code, rss_bytes, cpu_s}",
+    "broken": "only when something could not be made: [what and why]; its part is then null",
 }
 
 ATTEMPT: Dict[str, str] = {
@@ -98,7 +101,7 @@ ATTEMPT: Dict[str, str] = {
     "code": "hash of the bundle it runs from",
     "progress": "newest of rank 0, see pipeline.progress; null before the first",
     "ranks": "how many ranks have reported",
-    "ledger": "{files, bytes, tokens, last_boot_s, disagree} from the writers' own ledgers; null where the stage has none",
+    "ledger": "{files, bytes, tokens, last_boot_s, disagree, bad_lines} from the writers' own ledgers; null where the stage has none",
     "directory": "{files, bytes, boot_s} as counted in the output directory; null where not counted",
     "tree": "{procs, cpu_s, rss_bytes, states: {R: 1}} of its processes",
     "log": "{bytes, last_boot_s}",

@@ -1,0 +1,151 @@
+"""What the console's rehearsal host and the stages that run on it agree on: environment, paths of a home, and faults.
+
+A rehearsal home holds the embedded SSH server's keys and state and, below ``home``, the home directory of the host that it plays::
+
+    HOME/.eaglewatch-rehearsal   marks the directory as ours: nothing without it is ever removed
+    HOME/port.json               {port, pid, start_ticks, boot_id} of the server that listens
+    HOME/fault.json              the fault to inject, if any
+    HOME/gpus.state              what the simulated GPUs hold (pipeline.rehearsal.sim_gpus)
+    HOME/models, HOME/prepared, HOME/prompts.jsonl, HOME/built.json
+    HOME/home/eaglewatch         the host's data directory
+    HOME/home/rehearsal-settings.toml
+"""
+
+import contextlib
+import fcntl
+import os
+from dataclasses import asdict, dataclass
+from typing import Any, Dict, Iterator, Optional
+
+from pipeline.contract.clock import boot_id, boot_s
+from pipeline.contract.files import read_json, write_json
+
+ENV_HOME = "EAGLEWATCH_REHEARSAL"
+"""In the environment of everything that runs on a rehearsal host: its home."""
+ENV_SESSION = "EAGLEWATCH_REHEARSAL_SESSION"
+"""The same, only set by the embedded server: what carries it may be ended by ``--fresh``."""
+ENV_GPUS = "EAGLEWATCH_SIM_GPUS"
+"""Path of the simulated GPUs' state file."""
+ENV_NVML = "EAGLEWATCH_NVML"
+"""``module:function`` that the NVML process calls before it imports pynvml."""
+NVML_INSTALL = "pipeline.rehearsal.sim_nvml:install"
+
+FAULTS: Dict[str, str] = {
+    "freeze": "the stage stops itself (SIGSTOP) and goes on after 30 s",
+    "crash": "the stage kills itself (SIGKILL)",
+    "drop-link": "the server drops every connection and takes none for 8 s",
+    "disk-full": "every durable write of the stage fails with ENOSPC until it ends or the fault is cleared",
+    "gpu-memory-stays": "GPU memory stays after the stage has gone, until the fault is cleared",
+}
+_SECONDS = {"freeze": 30.0, "drop-link": 8.0}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One fault, injected once, when the stage has done ``at_share`` of its work."""
+
+    name: str
+    at_share: float = 0.4
+    seconds: float = 0.0
+    """How long a freeze or a dropped link lasts."""
+
+
+def parse_fault(text: str) -> Optional[Fault]:
+    """``NAME[,at=SHARE][,seconds=S]``; ``none`` gives None, which clears. Raises ValueError, which says what is allowed."""
+    name, comma, rest = text.partition(",")
+    if text == "none":
+        return None
+    if name not in FAULTS:
+        raise ValueError("no fault %r; the faults are %s, and none to clear" % (name, ", ".join(FAULTS)))
+    values = {"at": 0.4, "seconds": _SECONDS.get(name, 0.0)}
+    limits = {"at": 1.0, "seconds": 3600.0}
+    for part in rest.split(",") if comma else []:
+        key, _, value = part.partition("=")
+        try:
+            number = float(value)
+        except ValueError:
+            number = -1.0
+        if key not in values or not 0 <= number <= limits[key]:
+            raise ValueError("fault %r: write it as NAME,at=SHARE (0 to 1),seconds=S (0 to 3600)" % text)
+        values[key] = number
+    return Fault(name, values["at"], values["seconds"])
+
+
+def data_dir(home: str) -> str:
+    return os.path.join(home, "home", "eaglewatch")
+
+
+def settings_file(home: str) -> str:
+    return os.path.join(home, "home", "rehearsal-settings.toml")
+
+
+def gpus_file(home: str) -> str:
+    return os.path.join(home, "gpus.state")
+
+
+def port_file(home: str) -> str:
+    return os.path.join(home, "port.json")
+
+
+def known_hosts_file(home: str) -> str:
+    return os.path.join(home, "known_hosts")
+
+
+def client_key_file(home: str) -> str:
+    return os.path.join(home, "keys", "client_ed25519")
+
+
+def start_lock_file(home: str) -> str:
+    """Held by whoever starts, stops or removes the home; beside it, because the home itself may go."""
+    return home + ".lock"
+
+
+def fault_file(home: str) -> str:
+    return os.path.join(home, "fault.json")
+
+
+def pending_fault(home: str) -> Optional[Fault]:
+    """The fault that is set and has not fired; None when there is none, or the file cannot be read."""
+    value = read_json(fault_file(home))
+    if value is None or value.get("fired") or value.get("name") not in FAULTS:
+        return None
+    try:
+        return Fault(value["name"], float(value["at_share"]), float(value["seconds"]))
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def fire_fault(home: str, name: str) -> bool:
+    """Record that the fault fires now, by this process. False when it is not set, or has fired: whoever gets True injects it."""
+    with fault_lock(home):
+        fault = pending_fault(home)
+        if fault is None or fault.name != name:
+            return False
+        fired: Dict[str, Any] = {"pid": os.getpid(), "boot_id": boot_id(), "boot_s": round(boot_s(), 3)}
+        write_json(fault_file(home), dict(asdict(fault), fired=fired))
+        return True
+
+
+def fault_is_set(home: str, name: str) -> bool:
+    """Whether this fault is set, fired or not."""
+    value = read_json(fault_file(home))
+    return value is not None and value.get("name") == name
+
+
+@contextlib.contextmanager
+def fault_lock(home: str) -> Iterator[None]:
+    """Held while the fault file is read and rewritten."""
+    fd = os.open(fault_file(home) + ".lock", os.O_WRONLY | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+def share(progress: Optional[Dict[str, Any]], done: str = "done", total: str = "total") -> float:
+    """How much of the work in a progress file is done, 0 to 1; 0 while its total is not known."""
+    part, whole = (progress or {}).get(done), (progress or {}).get(total)
+    if isinstance(part, (int, float)) and isinstance(whole, (int, float)) and whole > 0:
+        return max(0.0, min(1.0, part / whole))
+    return 0.0

@@ -1,0 +1,85 @@
+"""Building a frame: everything that a client shows, as of now. Shape: ``telemetry.FRAME``."""
+
+import os
+import time
+from typing import Any, Callable, Dict, Optional, Tuple
+
+from pipeline.contract import WIRE_VERSION, layout
+from pipeline.contract.clock import boot_s
+from pipeline.host import probe, procs, state
+from pipeline.host.consoles import Register
+from pipeline.host.control import Control
+from pipeline.host.counting import DirectoryCounter, LedgerCounter, output_directory
+from pipeline.host.nvml_client import NvmlClient
+from pipeline.host.settings_store import Digest
+
+
+class Frames:
+    """Makes frames of one data directory. What a part cannot tell is told in ``broken``; no part takes the others with it."""
+
+    def __init__(self, data_dir: str, code: str, nvml: NvmlClient, register: Register, control: Control):
+        self._data_dir = data_dir
+        self._code = code
+        self._nvml = nvml
+        self._register = register
+        self._control = control
+        self._digest = Digest()
+        self._counters: Dict[str, Tuple[LedgerCounter, DirectoryCounter]] = {}
+        """By output directory, of the watched run."""
+        self._seq = 0
+
+    def build(self, run: Optional[str], disk_path: Optional[str], dropped: Dict[str, int]) -> Dict[str, Any]:
+        """One frame for a client that watches ``run`` (or only the host)."""
+        self._seq += 1
+        now = boot_s()
+        frame: Dict[str, Any] = {
+            "version": WIRE_VERSION,
+            "seq": self._seq,
+            "boot_id": procs.this_boot(),
+            "boot_s": round(now, 3),
+            "wall_s": round(time.time(), 3),
+            "utc_offset_s": time.localtime().tm_gmtoff,
+            "dropped": dropped,
+        }
+        self._part(frame, "host", probe.host)
+        self._part(frame, "disk", lambda: probe.disk(self._data_dir))
+        self._part(frame, "output_disk", lambda: probe.disk(disk_path) if disk_path else None)
+        frame["nvml"], frame["gpus"] = self._nvml.view()
+        self._part(frame, "consoles", self._register.count)
+        self._part(frame, "control", lambda: None if run is None else self._control.view(run))
+        self._part(frame, "agent", self._agent)
+        self._part(frame, "run", lambda: None if run is None else self._run(run))
+        self._part(frame, "stages", lambda: {} if run is None else self._stages(run))
+        return frame
+
+    @staticmethod
+    def _part(frame: Dict[str, Any], name: str, make: Callable[[], Any]) -> None:
+        try:
+            frame[name] = make()
+        except Exception as error:
+            frame[name] = None
+            frame.setdefault("broken", []).append(f"{name}: {type(error).__name__}: {error}"[:300])
+
+    def _agent(self) -> Dict[str, Any]:
+        stat = procs.read_stat(os.getpid())
+        own = {"pid": os.getpid(), "code": self._code, "cpu_s": round(time.process_time(), 3)}
+        return own if stat is None else dict(own, rss_bytes=stat.rss_bytes)
+
+    def _stages(self, run: str) -> Dict[str, Any]:
+        run_directory = layout.run_dir(self._data_dir, run)
+        views = state.newest(run_directory)
+        counters = {}
+        for stage, view in views.items():
+            output = output_directory(run_directory, stage)
+            if output is not None:
+                both = counters.get(output) or self._counters.get(output) or (LedgerCounter(output), DirectoryCounter(output))
+                counters[output] = both
+                view["ledger"], view["directory"] = both[0].poll(), both[1].poll()
+            else:
+                view["ledger"] = view["directory"] = None
+        self._counters = counters
+        return views
+
+    def _run(self, run: str) -> Dict[str, Any]:
+        directory = layout.run_dir(self._data_dir, run)
+        return {"name": run, "exists": os.path.isdir(directory), "settings_sha256": self._digest.of(directory)}

@@ -1,0 +1,122 @@
+"""What an attempt is doing, from its files and /proc alone: no memory, so that any agent, at any time, says the same.
+
+Files are parsed again only when they changed; a look once a second stays cheap.
+"""
+
+import os
+from typing import Any, Dict, Optional
+
+from pipeline.contract import layout, telemetry
+from pipeline.contract.clock import boot_s, wall_to_boot_s
+from pipeline.contract.stages import STAGES
+from pipeline.host import filecache, procs
+from pipeline.host.verdict import Files, judge, number_or_0
+
+
+def view(directory: str, now: Optional[float] = None) -> Dict[str, Any]:
+    """One attempt as in ``telemetry.ATTEMPT``, but for ledger and directory. ``now`` is the host's ``boot_s``."""
+    now = boot_s() if now is None else now
+    read = Files(directory)
+    state, why = judge(read, now)
+    live = state in telemetry.LIVE_STATES
+    # Times of another boot are moved onto this boot's clock by the wall clock: negative, but differences stay right.
+    shift = _shift(read)
+    status = read.status if read.status.get("boot_id") == procs.this_boot() else {}
+    began = read.ident or read.spec
+    ended = read.exit
+    return {
+        "stage": read.spec.get("stage") or os.path.basename(os.path.dirname(directory)),
+        "attempt": os.path.basename(directory),
+        "by": read.spec.get("by"),
+        "state": state,
+        "why": why,
+        "simulated": bool(read.spec.get("simulated")),
+        "started_boot_s": _moved(began.get("boot_s"), shift),
+        "started_wall_s": began.get("wall_s"),
+        "ended_boot_s": _moved(ended.get("boot_s"), shift) if ended else None,
+        "pid": read.ident.get("pid"),
+        "supervised": procs.alive(filecache.read_json(os.path.join(directory, layout.SUPERVISOR_LOCK))),
+        "heartbeat_boot_s": status.get("boot_s"),
+        "code": read.spec.get("code"),
+        "progress": _move_all(read.progress, shift) if read.progress is not None else None,
+        "ranks": _ranks(directory),
+        "tree": status.get("tree") if live else None,
+        "log": _log(directory),
+        "exit": {"code": ended.get("code"), "signal": ended.get("signal"), "boot_s": _moved(ended.get("boot_s"), shift)} if ended else None,
+        "receipt": read.receipt,
+        "holder": read.holder() if state == telemetry.REFUSED else None,
+        "events": [_move_all(event, shift if event.get("boot_id") != procs.this_boot() else 0.0) for event in read.events.last],
+    }
+
+
+def newest(run_directory: str, now: Optional[float] = None) -> Dict[str, Dict[str, Any]]:
+    """{stage: view} of the attempt that stands for each stage of a run: see ``current``."""
+    found = {}
+    for stage in STAGES:
+        one = current(run_directory, stage, now)
+        if one is not None:
+            found[stage] = one
+    return found
+
+
+def current(run_directory: str, stage: str, now: Optional[float] = None) -> Optional[Dict[str, Any]]:
+    """The view of a stage's live attempt, else of its newest by the host's clock; None without any.
+
+    A newer attempt that was refused because of one of this stage's own attempts never hides that one.
+    """
+    folder = layout.stage_dir(run_directory, stage)
+    names = layout.attempts(run_directory, stage)
+    names.sort(key=lambda name: (_claimed_s(os.path.join(folder, name)), name), reverse=True)
+    first = None
+    for name in names:
+        directory = os.path.join(folder, name)
+        if first is not None and filecache.read_json(os.path.join(directory, layout.EXIT)) is not None:
+            continue  # ended for good: no better than the newest
+        one = view(directory, now)
+        if one["state"] in telemetry.LIVE_STATES:
+            return one
+        first = first or one
+    while first is not None and first["state"] == telemetry.REFUSED:
+        holder = (first["holder"] or {}).get("attempt")
+        if holder not in names or holder == first["attempt"]:
+            break
+        names.remove(first["attempt"])
+        first = view(os.path.join(folder, holder), now)
+    return first
+
+
+def _claimed_s(directory: str) -> float:
+    return number_or_0((filecache.read_json(os.path.join(directory, layout.SPEC)) or {}).get("wall_s"))
+
+
+def _ranks(directory: str) -> int:
+    try:
+        return sum(name.endswith(".json") and name[:-5].isdigit() for name in os.listdir(os.path.join(directory, layout.PROGRESS)))
+    except OSError:
+        return 0
+
+
+def _log(directory: str) -> Dict[str, Any]:
+    try:
+        status = os.stat(os.path.join(directory, layout.LOG))
+    except OSError:
+        return {"bytes": None, "last_boot_s": None}
+    return {"bytes": status.st_size, "last_boot_s": round(wall_to_boot_s(status.st_mtime), 3)}
+
+
+def _shift(read: Files) -> float:
+    began = read.ident or read.spec
+    if not began or began.get("boot_id") == procs.this_boot():
+        return 0.0
+    return wall_to_boot_s(number_or_0(began.get("wall_s"))) - number_or_0(began.get("boot_s"))
+
+
+def _moved(value: Any, shift: float) -> Optional[float]:
+    number = telemetry.number(value)
+    return None if number is None else round(number + shift, 3)
+
+
+def _move_all(values: Dict[str, Any], shift: float) -> Dict[str, Any]:
+    if not shift:
+        return values
+    return {name: _moved(value, shift) if name.endswith("boot_s") else value for name, value in values.items()}
