@@ -1,0 +1,238 @@
+"""One attempt of a stage, as a frame describes it. Shape: ``pipeline.contract.telemetry.ATTEMPT``."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from console.core import reading, sanitize
+from console.core.progress import Progress, parse_progress
+from pipeline.contract import telemetry
+from pipeline.contract.layout import check_name
+
+UNKNOWN = "UNKNOWN"
+"""The host named no state, or one that this version does not know: nothing is concluded from it."""
+_STATES = frozenset(
+    (
+        telemetry.LAUNCHING, telemetry.RUNNING, telemetry.STOPPING, telemetry.DONE, telemetry.FAILED, telemetry.STOPPED,
+        telemetry.CRASHED, telemetry.REFUSED, telemetry.LAUNCH_FAILED, telemetry.LOST_REBOOT, telemetry.ENDED_UNKNOWN,
+        telemetry.UNVERIFIED,
+    )
+)  # fmt: skip
+_MAX_EVENTS = 50
+_MAX_LAYERS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Files counted by the writers' own ledgers, or in the directory."""
+
+    files: int | None
+    bytes: int | None
+    tokens: int | None
+    boot_s: float | None
+    """Newest ledger line, or when the directory was counted."""
+    disagree: int | None
+    """Ledger lines that contradict an earlier one; None where nobody looked."""
+    bad_lines: int | None
+    """Ledger lines that could not be read."""
+
+    @property
+    def trouble(self) -> str:
+        """What is wrong with the ledger itself; empty when nothing is, as far as was looked."""
+        counts = ((self.disagree, "contradictory"), (self.bad_lines, "unreadable"))
+        return ", ".join(f"{count} {what} line{'s' if count != 1 else ''}" for count, what in counts if count)
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What the stage checked of its own output at its end."""
+
+    verified: bool
+    samples: int | None
+    verified_samples: int | None
+    """Read again whole, and sound."""
+    bad: int | None
+    tokens: int | None
+    bytes: int | None
+    planned_samples: int | None
+    """Without a limit."""
+    layer_ids: tuple[int, ...] | None
+    load_s: float | None
+    tokens_per_s_steady: float | None
+    tokens_per_s_overall: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    kind: str
+    by: str
+    boot_s: float | None
+    detail: dict[str, Any]
+    """The event's other fields as they came: read them with ``core.reading``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt. ``state`` is never better than its evidence: see ``parse``."""
+
+    stage: str
+    id: str
+    by: str
+    state: str
+    why: str
+    simulated: bool | None
+    started_boot_s: float | None
+    ended_boot_s: float | None
+    pid: int | None
+    supervised: bool | None
+    heartbeat_boot_s: float | None
+    code: str
+    progress: Progress | None
+    ranks: int | None
+    ledger: Files | None
+    directory: Files | None
+    procs: int | None
+    rss_bytes: int | None
+    cpu_s: float | None
+    log_bytes: int | None
+    log_boot_s: float | None
+    exit_code: int | None
+    exit_signal: int | None
+    receipt: Receipt | None
+    holder: str
+    events: tuple[Event, ...]
+
+    @property
+    def live(self) -> bool:
+        return self.state in telemetry.LIVE_STATES
+
+    @property
+    def ended(self) -> bool:
+        """The host said how it stands, and it is over. An unknown state is neither live nor ended."""
+        return self.state in _STATES and not self.live
+
+    @property
+    def done(self) -> bool:
+        return self.state == telemetry.DONE
+
+
+def parse(source: Any, stage: str) -> Attempt | None:
+    """The attempt in ``source``; None when it is no object.
+
+    DONE needs its evidence in the same frame: exit code 0 and a receipt that says verified, with nothing bad. Without it the state is
+    UNVERIFIED.
+    """
+    if not isinstance(source, dict):
+        return None
+    state = reading.text(source, "state")
+    state = state if state in _STATES else UNKNOWN
+    why = reading.text(source, "why", 500)
+    ended = reading.mapping(source, "exit")
+    receipt = _receipt(reading.mapping(source, "receipt"))
+    if state == telemetry.DONE:
+        doubt = _doubt(reading.count(ended, "code"), receipt)
+        if doubt:
+            state, why = telemetry.UNVERIFIED, f"the host says DONE, but {doubt}"
+    tree, log = reading.mapping(source, "tree"), reading.mapping(source, "log")
+    return Attempt(
+        stage=stage,
+        id=name(source, "attempt"),
+        by=reading.text(source, "by"),
+        state=state,
+        why=why,
+        simulated=reading.flag(source, "simulated"),
+        started_boot_s=reading.number(source, "started_boot_s"),
+        ended_boot_s=reading.number(source, "ended_boot_s"),
+        pid=reading.count(source, "pid"),
+        supervised=reading.flag(source, "supervised"),
+        heartbeat_boot_s=reading.number(source, "heartbeat_boot_s"),
+        code=reading.text(source, "code"),
+        progress=parse_progress(reading.mapping(source, "progress")),
+        ranks=reading.count(source, "ranks"),
+        ledger=_files(reading.mapping(source, "ledger"), "last_boot_s"),
+        directory=_files(reading.mapping(source, "directory"), "boot_s"),
+        procs=reading.count(tree, "procs"),
+        rss_bytes=reading.count(tree, "rss_bytes"),
+        cpu_s=reading.number(tree, "cpu_s"),
+        log_bytes=reading.count(log, "bytes"),
+        log_boot_s=reading.number(log, "last_boot_s"),
+        exit_code=reading.count(ended, "code"),
+        exit_signal=reading.count(ended, "signal"),
+        receipt=receipt,
+        holder=holder_text(source.get("holder")),
+        events=tuple(_events(reading.sequence(source, "events") or [])),
+    )
+
+
+def name(source: Any, key: str) -> str:
+    """A run's or attempt's name that may go into a request; empty when it cannot be one."""
+    value = source.get(key) if isinstance(source, dict) else None
+    try:
+        return check_name(value) if isinstance(value, str) else ""
+    except ValueError:
+        return ""
+
+
+def holder_text(holder: Any) -> str:
+    """Who holds a stage, as one line; empty when nobody is named."""
+    if isinstance(holder, str):
+        return sanitize.line(holder, 200)
+    if not isinstance(holder, dict):
+        return ""
+    parts = [reading.text(holder, "by")]
+    pid = reading.count(holder, "pid")
+    parts += [f"pid {pid}"] if pid is not None else []
+    parts += [f"{key} {value}" for key in ("run", "attempt") if (value := reading.text(holder, key))]
+    return ", ".join(part for part in parts if part)
+
+
+def _doubt(code: int | None, receipt: Receipt | None) -> str:
+    if code != 0:
+        return "no exit code 0 came with it"
+    if receipt is None:
+        return "no receipt came with it"
+    if not receipt.verified:
+        return "its receipt does not say verified"
+    if receipt.bad is None:
+        return "its receipt does not say how many are bad"
+    return f"its receipt counts {receipt.bad} bad" if receipt.bad else ""
+
+
+def _files(source: dict[str, Any] | None, when: str) -> Files | None:
+    if source is None:
+        return None
+    return Files(
+        files=reading.count(source, "files"),
+        bytes=reading.count(source, "bytes"),
+        tokens=reading.count(source, "tokens"),
+        boot_s=reading.number(source, when),
+        disagree=reading.count(source, "disagree"),
+        bad_lines=reading.count(source, "bad_lines"),
+    )
+
+
+def _receipt(source: dict[str, Any] | None) -> Receipt | None:
+    if source is None:
+        return None
+    layers = reading.sequence(source, "layer_ids")
+    whole = layers is not None and len(layers) <= _MAX_LAYERS and all(type(one) is int for one in layers)
+    return Receipt(
+        verified=source.get("verified") is True,
+        samples=reading.count(source, "samples"),
+        verified_samples=reading.count(source, "verified_samples"),
+        bad=reading.count(source, "bad"),
+        tokens=reading.count(source, "tokens"),
+        bytes=reading.count(source, "bytes"),
+        planned_samples=reading.count(source, "planned_samples"),
+        layer_ids=tuple(layers) if layers is not None and whole else None,
+        load_s=reading.number(source, "load_s"),
+        tokens_per_s_steady=reading.number(source, "tokens_per_s_steady"),
+        tokens_per_s_overall=reading.number(source, "tokens_per_s_overall"),
+    )
+
+
+def _events(source: list[Any]) -> list[Event]:
+    events = []
+    for one in source[-_MAX_EVENTS:]:
+        if isinstance(one, dict):
+            events.append(Event(reading.text(one, "kind"), reading.text(one, "by"), reading.number(one, "boot_s"), one))
+    return events

@@ -1,0 +1,68 @@
+"""What a running stage says of itself: newest ``progress/RANK.json`` in a frame. Shape: ``pipeline.progress``."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from console.core import reading
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What the stage says of itself. Times are host seconds since boot."""
+
+    phase: str
+    unit: str
+    done: int | None
+    total: int | None
+    tokens: int | None
+    total_tokens: int | None
+    bytes: int | None
+    total_bytes: int | None
+    verified: int | None
+    verify_total: int | None
+    """Of how many."""
+    bad: int | None
+    load_done: int | None
+    load_total: int | None
+    """Weights loaded, of how many."""
+    note: str
+    resumed_done: int
+    resumed_tokens: int
+    phase_boot_s: float | None
+    first_boot_s: float | None
+    first_done: int | None
+    first_tokens: int | None
+    last_boot_s: float | None
+    beat_boot_s: float | None
+    boot_s: float | None
+
+
+def parse_progress(source: dict[str, Any] | None) -> Progress | None:
+    """None when the stage has said nothing yet."""
+    if source is None:
+        return None
+    return Progress(
+        phase=reading.text(source, "phase"),
+        unit=reading.text(source, "unit"),
+        note=reading.text(source, "note"),
+        done=reading.count(source, "done"),
+        total=reading.count(source, "total"),
+        tokens=reading.count(source, "tokens"),
+        total_tokens=reading.count(source, "total_tokens"),
+        bytes=reading.count(source, "bytes"),
+        total_bytes=reading.count(source, "total_bytes"),
+        verified=reading.count(source, "verified"),
+        verify_total=reading.count(source, "verify_total"),
+        bad=reading.count(source, "bad"),
+        load_done=reading.count(source, "load_done"),
+        load_total=reading.count(source, "load_total"),
+        resumed_done=reading.count(source, "resumed_done") or 0,
+        resumed_tokens=reading.count(source, "resumed_tokens") or 0,
+        phase_boot_s=reading.number(source, "phase_boot_s"),
+        first_boot_s=reading.number(source, "first_boot_s"),
+        first_done=reading.count(source, "first_done"),
+        first_tokens=reading.count(source, "first_tokens"),
+        last_boot_s=reading.number(source, "last_boot_s"),
+        beat_boot_s=reading.number(source, "beat_boot_s"),
+        boot_s=reading.number(source, "boot_s"),
+    )

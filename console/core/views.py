@@ -1,0 +1,212 @@
+"""A frame as typed values: the host, its GPUs and the watched run. Nothing raises on a bad frame; what is not there is unknown."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from console.core import attempt, control, reading
+from console.core.attempt import Attempt
+from console.core.control import Control
+from console.core.reading import Reading
+from pipeline.contract import telemetry
+from pipeline.contract.stages import STAGES
+
+_MAX_GPUS = 64
+_MAX_PROCESSES = 1000
+_ROUNDING_S = 1.0
+"""A fact may be written between the frame's time and its reading."""
+_NVML_STATES = (telemetry.NVML_STARTING, telemetry.NVML_OK, telemetry.NVML_STUCK, telemetry.NVML_ERROR)
+
+
+@dataclass(frozen=True, slots=True)
+class GpuProcess:
+    pid: int
+    bytes: Reading
+    name: str
+    here: bool | None
+    """Whether the pid is one that this host program can see in /proc."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    index: int
+    uuid: str
+    name: str
+    total_bytes: Reading
+    used_bytes: Reading
+    reserved_bytes: Reading
+    reserve_apart: bool | None
+    """True: ``used_bytes`` leaves the driver's reserve out. Else it may be in it, and 0 can never be seen."""
+    util_pct: Reading
+    power_w: Reading
+    temp_c: Reading
+    sm_mhz: Reading
+    error: str
+    procs: tuple[GpuProcess, ...] | None
+    """None: the list could not be read, which is not an empty list."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nvml:
+    state: str
+    detail: str
+    simulated: bool | None
+    driver: str
+    count: int | None
+    boot_s: float | None
+    """When the newest round of readings was taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    path: str
+    total_bytes: Reading
+    free_bytes: Reading
+    inodes_free: Reading
+    boot_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    name: str
+    exists: bool | None
+    settings_sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class HostView:
+    """What one frame says. Ages: ``boot_s`` minus a fact's time, plus the frame's own age."""
+
+    boot_id: str
+    boot_s: float
+    seq: int | None
+    wall_s: float | None
+    utc_offset_s: float | None
+    name: str
+    user: str
+    load1: Reading
+    cpus: int | None
+    ram_total_bytes: Reading
+    ram_available_bytes: Reading
+    disk: Disk | None
+    output_disk: Disk | None
+    """Of the directory that was asked for with the watch; None when none was."""
+    nvml: Nvml | None
+    gpus: tuple[Gpu, ...] | None
+    """None: no list came, which is not "no GPU"."""
+    run: Run | None
+    stages: dict[str, Attempt] | None
+    """Newest attempts of the watched run. None: not told, which is not "none"."""
+    consoles: int | None
+    control: Control | None
+    """Who may act on the watched run; None: nobody, or not told."""
+    dropped_frames: int | None
+
+    def age_s(self, fact_boot_s: float | None, frame_age_s: float | None) -> float | None:
+        """Age of a fact in this frame, given the frame's own age; None when either time is unknown, or the fact is from the future."""
+        if fact_boot_s is None or frame_age_s is None or fact_boot_s > self.boot_s + _ROUNDING_S:
+            return None
+        return max(self.boot_s - fact_boot_s, 0.0) + frame_age_s
+
+
+def parse(frame: Any) -> HostView | None:
+    """The view of a frame; None when it is no object or carries no time, because then nothing in it has an age."""
+    boot_s = reading.number(frame, "boot_s")
+    if boot_s is None:
+        return None
+    host = reading.mapping(frame, "host")
+    gpus = reading.sequence(frame, "gpus")
+    dropped = reading.mapping(frame, "dropped")
+    return HostView(
+        boot_id=reading.text(frame, "boot_id"),
+        boot_s=boot_s,
+        seq=reading.count(frame, "seq"),
+        wall_s=reading.number(frame, "wall_s"),
+        utc_offset_s=reading.number(frame, "utc_offset_s"),
+        name=reading.text(host, "name"),
+        user=reading.text(host, "user"),
+        load1=reading.reading(host, "load1"),
+        cpus=reading.count(host, "cpus"),
+        ram_total_bytes=reading.reading(host, "ram_total_bytes"),
+        ram_available_bytes=reading.reading(host, "ram_available_bytes"),
+        disk=_disk(reading.mapping(frame, "disk")),
+        output_disk=_disk(reading.mapping(frame, "output_disk")),
+        nvml=_nvml(reading.mapping(frame, "nvml")),
+        gpus=None if gpus is None else tuple(gpu for one in gpus[:_MAX_GPUS] if (gpu := _gpu(one))),
+        run=_run(reading.mapping(frame, "run")),
+        stages=_stages(reading.mapping(frame, "stages")),
+        consoles=reading.count(frame, "consoles"),
+        control=control.parse(frame.get("control")),
+        dropped_frames=reading.count(dropped, "frames"),
+    )
+
+
+def _disk(source: dict[str, Any] | None) -> Disk | None:
+    if source is None:
+        return None
+    return Disk(
+        path=reading.text(source, "path"),
+        total_bytes=reading.reading(source, "total_bytes"),
+        free_bytes=reading.reading(source, "free_bytes"),
+        inodes_free=reading.reading(source, "inodes_free"),
+        boot_s=reading.number(source, "boot_s"),
+    )
+
+
+def _nvml(source: dict[str, Any] | None) -> Nvml | None:
+    if source is None:
+        return None
+    state = reading.text(source, "state")
+    return Nvml(
+        state=state if state in _NVML_STATES else telemetry.NVML_ERROR,
+        detail=reading.text(source, "detail"),
+        simulated=reading.flag(source, "simulated"),
+        driver=reading.text(source, "driver"),
+        count=reading.count(source, "count"),
+        boot_s=reading.number(source, "boot_s"),
+    )
+
+
+def _gpu(source: Any) -> Gpu | None:
+    index = reading.count(source, "index")
+    if index is None:
+        return None
+    total = reading.reading(source, "total_bytes")
+    largest = total.value if total.value else float(1 << 62)
+    procs = reading.sequence(source, "procs")
+    return Gpu(
+        index=index,
+        uuid=reading.text(source, "uuid"),
+        name=reading.text(source, "name"),
+        total_bytes=total,
+        used_bytes=reading.reading(source, "used_bytes", largest),
+        reserved_bytes=reading.reading(source, "reserved_bytes", largest),
+        reserve_apart=reading.flag(source, "reserve_apart"),
+        util_pct=reading.reading(source, "util_pct", 100),
+        power_w=reading.reading(source, "power_w", 1e5),
+        temp_c=reading.reading(source, "temp_c", 1000),
+        sm_mhz=reading.reading(source, "sm_mhz", 1e5),
+        error=reading.text(source, "error"),
+        procs=None if procs is None else tuple(_processes(procs)),
+    )
+
+
+def _processes(source: list[Any]) -> list[GpuProcess]:
+    processes = []
+    for one in source[:_MAX_PROCESSES]:
+        pid = reading.count(one, "pid")
+        if pid is not None:
+            processes.append(GpuProcess(pid, reading.reading(one, "bytes"), reading.text(one, "name"), reading.flag(one, "here")))
+    return processes
+
+
+def _run(source: dict[str, Any] | None) -> Run | None:
+    if source is None:
+        return None
+    return Run(attempt.name(source, "name"), reading.flag(source, "exists"), reading.text(source, "settings_sha256"))
+
+
+def _stages(source: dict[str, Any] | None) -> dict[str, Attempt] | None:
+    if source is None:
+        return None
+    parsed = {stage: attempt.parse(source.get(stage), stage) for stage in STAGES}
+    return {stage: one for stage, one in parsed.items() if one is not None}

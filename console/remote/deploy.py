@@ -1,0 +1,68 @@
+"""The bundle that the console ships to a host: the whole ``pipeline`` package, pynvml, and a ``__main__``, as a zip named by its hash."""
+
+import functools
+import hashlib
+import importlib.metadata
+import io
+import zipfile
+from pathlib import Path
+from typing import NamedTuple
+
+import pipeline
+from pipeline.errors import UserError
+
+SUFFIXES = (".py", ".toml", ".jsonl")
+_MAIN = b"from pipeline.host.main import main\n\nraise SystemExit(main())\n"
+
+
+class Bundle(NamedTuple):
+    data: bytes
+    """The zip."""
+    sha256: str
+
+    @property
+    def code(self) -> str:
+        """The hash that names it everywhere: the first 16 hex digits."""
+        return self.sha256[:16]
+
+
+@functools.cache
+def bundle() -> Bundle:
+    """The bundle of this installation, built once. Raises UserError when the installation is incomplete.
+
+    Entries are stored, not deflated: zlib's builds differ in their output, and the same code must have the same hash
+    on every operator's machine.
+    """
+    return pack(files())
+
+
+def files() -> dict[str, bytes]:
+    """Path in the bundle to content. Works from a checkout (editable) and from an installed wheel."""
+    root = Path(pipeline.__file__).parent
+    found = {"__main__.py": _MAIN, "pynvml.py": _pynvml()}
+    for path in root.rglob("*"):
+        inside = path.relative_to(root)
+        if path.suffix in SUFFIXES and path.is_file() and not any(part.startswith((".", "__pycache__")) for part in inside.parts):
+            found[(Path("pipeline") / inside).as_posix()] = path.read_bytes()
+    return found
+
+
+def pack(content: dict[str, bytes]) -> Bundle:
+    """A zip that depends on names and bytes only: sorted, fixed times and modes."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        for name in sorted(content):
+            entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+            entry.external_attr = 0o100644 << 16
+            entry.create_system = 3  # Unix, on whatever system it is built
+            archive.writestr(entry, content[name])
+    data = buffer.getvalue()
+    return Bundle(data, hashlib.sha256(data).hexdigest())
+
+
+def _pynvml() -> bytes:
+    """NVIDIA's own binding; asked of its distribution, because another one installs a module of the same name."""
+    try:
+        return Path(str(importlib.metadata.distribution("nvidia-ml-py").locate_file("pynvml.py"))).read_bytes()
+    except (importlib.metadata.PackageNotFoundError, OSError):
+        raise UserError("nvidia-ml-py is missing beside eaglewatch: install eaglewatch again") from None
