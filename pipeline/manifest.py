@@ -1,0 +1,153 @@
+"""``data_config.json`` beside the hidden states: what they are of, so that nobody trains on the wrong ones.
+
+speculators writes no such file any more (0.5 and later), so layer ids, model and versions would be recorded nowhere.
+"""
+
+import hashlib
+import importlib.metadata
+import os
+import platform
+import time
+from pathlib import Path
+from typing import Any
+
+from pipeline.batches import WINDOW_BATCHES
+from pipeline.checks_data import PreparedData
+from pipeline.checks_model import ModelInfo
+from pipeline.contract.files import read_json, write_json
+from pipeline.errors import StageError, UserError
+from pipeline.settings import Extract
+
+NAME = "data_config.json"
+FORMAT = "eaglewatch hidden states"
+FORMAT_VERSION = 1
+_PACKAGES = ("torch", "transformers", "safetensors", "datasets", "numpy")
+_IDENTITY = (
+    ("model", "fingerprint", "another model"),
+    ("model", "num_layers", "a model with other layers"),
+    ("model", "hidden_size", "another hidden size"),
+    ("hidden_states", "vllm_layer_ids", "other layer ids (vllm convention)"),
+    ("hidden_states", "dtype", "another dtype"),
+    ("hidden_states", "compute_dtype", "another extract.compute_dtype"),
+    ("data", "fingerprint", "other prepared data"),
+    ("data", "max_length_tokens", "another extract.max_length_tokens"),
+)
+"""What must be equal for two runs to fill one directory: section, key, and the words when it is not."""
+
+
+def describe(
+    settings: Extract,
+    model: ModelInfo,
+    data: PreparedData,
+    layer_ids: tuple[int, ...],
+    convention: str,
+    vllm_layer_ids: tuple[int, ...],
+    planned_bytes: int,
+) -> dict[str, Any]:
+    """The manifest of an extraction of all rows, before it starts."""
+    return {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "files": "hs_{i}.safetensors, i = dataset row: hidden_states bfloat16 [tokens, layers, hidden], token_ids int64 [tokens]",
+        "model": {
+            "path": model.path,
+            "fingerprint": model.fingerprint,
+            "model_type": model.model_type,
+            "num_layers": model.num_layers,
+            "hidden_size": model.hidden_size,
+            "vocab_size": model.vocab_size,
+        },
+        "hidden_states": {
+            "layer_ids": list(layer_ids),
+            "convention": convention,
+            "vllm_layer_ids": list(vllm_layer_ids),
+            "last_layer": "before the final norm",
+            "dtype": "bfloat16",
+            "compute_dtype": settings.compute_dtype,
+        },
+        "data": {"path": data.path, "fingerprint": data.fingerprint, "max_length_tokens": settings.max_length_tokens},
+        "planned": {"samples": len(data), "tokens": sum(data.lengths), "bytes": planned_bytes},
+        "created_wall_s": round(time.time(), 3),
+        "complete": False,
+    }
+
+
+def made_with(settings: Extract, engine: dict[str, Any]) -> dict[str, Any]:
+    """Whatever else may move the last bit of a value; ``engine`` is what the loaded engine says of itself."""
+    return {
+        **engine,
+        "batch_samples": settings.batch_samples,
+        "batch_tokens": settings.batch_tokens,
+        "window_batches": WINDOW_BATCHES,
+        "code": code_hash(),
+        "python": platform.python_version(),
+        "packages": {name: _version(name) for name in _PACKAGES},
+    }
+
+
+def load(directory: str) -> dict[str, Any] | None:
+    """The directory's manifest; None when there is none. Raises UserError for one that is not ours or damaged."""
+    path = os.path.join(directory, NAME)
+    if not os.path.lexists(path):
+        return None
+    value = read_json(path)
+    if value is None or value.get("format") != FORMAT or value.get("format_version") != FORMAT_VERSION:
+        raise UserError(
+            f"extract.output: {path} is not a manifest of this version; choose another extract.output, or move that directory away"
+        )
+    return value
+
+
+def check_same(directory: str, found: dict[str, Any], wanted: dict[str, Any]) -> None:
+    """Raise UserError when a directory's manifest is of something else than what is wanted; it says what differs."""
+    differences = []
+    for section, key, words in _IDENTITY:
+        there, here = _get(found, section, key), _get(wanted, section, key)
+        if there != here:
+            shown = "" if key == "fingerprint" else f" ({there} there, {here} now)"
+            source = f" ({_get(found, section, 'path')} there, {_get(wanted, section, 'path')} now)" if key == "fingerprint" else ""
+            differences.append(words + shown + source)
+    if differences:
+        raise UserError(
+            f"extract.output: {directory} holds hidden states of {'; '.join(differences)}. "
+            "Choose another extract.output, restore the settings, or move that directory away"
+        )
+
+
+def changes(found: dict[str, Any], now: dict[str, Any]) -> dict[str, list[Any]]:
+    """What else differs from the run that began the directory: key to [then, now]. Rounding may differ, meaning does not."""
+    before = found.get("made_with")
+    before = before if isinstance(before, dict) else {}
+    return {key: [before.get(key), value] for key, value in now.items() if before.get(key) != value}
+
+
+def publish(directory: str, value: dict[str, Any]) -> None:
+    """Write the manifest, durably. Raises StageError."""
+    try:
+        write_json(os.path.join(directory, NAME), value)
+    except OSError as error:
+        raise StageError(f"{os.path.join(directory, NAME)}: cannot be written: {error.strerror}") from None
+
+
+def code_hash() -> str:
+    """The bundle's hash when the code runs from one, else a hash over the package's source."""
+    package = Path(__file__).resolve().parent
+    if (package.parent / ".complete").exists():
+        return package.parent.name
+    digest = hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        digest.update(f"{path.relative_to(package).as_posix()}\0".encode())
+        digest.update(path.read_bytes())
+    return f"source-{digest.hexdigest()[:16]}"
+
+
+def _get(value: dict[str, Any], section: str, key: str) -> Any:
+    part = value.get(section)
+    return part.get(key) if isinstance(part, dict) else None
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None

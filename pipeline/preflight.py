@@ -1,0 +1,127 @@
+"""Everything that can be known to be wrong before a model loads, and the plan of what is to be done.
+
+Loads neither torch nor transformers. Each fault is one UserError: what, where, what to do.
+"""
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from pipeline import hidden_states, layers, manifest
+from pipeline.batches import Batch, batches_with, plan_batches
+from pipeline.checks_data import PreparedData, check_data
+from pipeline.checks_model import ModelInfo, check_model
+from pipeline.errors import UserError
+from pipeline.ledger import Entry, read_ledgers
+from pipeline.settings import Settings
+from pipeline.sizes import size
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What an extraction is of, and what of it is done."""
+
+    settings: Settings
+    model: ModelInfo
+    data: PreparedData
+    layer_ids: tuple[int, ...]
+    """vllm convention."""
+    output: str
+    manifest: dict[str, Any]
+    """As it is to stand in the output directory."""
+    found_manifest: dict[str, Any] | None
+    """As it stands there, of an earlier attempt."""
+    samples: int
+    """Rows 0 to this are wanted: all, or ``--limit``."""
+    ledger: dict[int, Entry]
+    missing: frozenset[int]
+    """Wanted rows without a ledger line and a file of that size."""
+
+    @property
+    def tokens(self) -> int:
+        return sum(self.data.lengths[: self.samples])
+
+    @property
+    def missing_bytes(self) -> int:
+        return sum(self.file_bytes(index) for index in self.missing)
+
+    @property
+    def total_bytes(self) -> int:
+        return sum(map(self.file_bytes, range(self.samples)))
+
+    def file_bytes(self, index: int) -> int:
+        """Size that a sample's file will have."""
+        return hidden_states.file_bytes(self.data.lengths[index], len(self.layer_ids), self.model.hidden_size)
+
+    def batches(self) -> list[Batch]:
+        """The planned batches that hold a missing sample."""
+        extract = self.settings.extract
+        return batches_with(plan_batches(self.data.lengths, extract.batch_samples, extract.batch_tokens), self.missing)
+
+
+def output_directory(settings: Settings, run_directory: str) -> str:
+    return resolve(run_directory, settings.extract.output)
+
+
+def resolve(run_directory: str, path: str) -> str:
+    """A path from the settings: relative ones start at the run directory."""
+    return os.path.abspath(os.path.join(run_directory, os.path.expanduser(path)))
+
+
+def make_plan(settings: Settings, run_directory: str, limit: int | None) -> Plan:
+    """Check model, data, layers and output directory. Raises UserError."""
+    extract = settings.extract
+    model = check_model(resolve(run_directory, settings.model.path))
+    chosen, convention, states = layers.resolve(extract.layer_ids, extract.convention, model.num_layers)
+    data = check_data(resolve(run_directory, extract.data), model.vocab_size, extract.max_length_tokens)
+    output = output_directory(settings, run_directory)
+    planned_bytes = sum(hidden_states.file_bytes(length, len(states), model.hidden_size) for length in data.lengths)
+    wanted = manifest.describe(extract, model, data, chosen, convention, states, planned_bytes)
+    found, ledger, sizes = _look_at_output(output, wanted)
+    samples = len(data) if limit is None else min(limit, len(data))
+    done = {
+        index
+        for index, entry in ledger.items()
+        if sizes.get(index) == entry.file_bytes and index < samples and entry.tokens == data.lengths[index]
+    }
+    return Plan(settings, model, data, states, output, wanted, found, samples, ledger, frozenset(range(samples)) - done)
+
+
+def check_space(plan: Plan) -> None:
+    """Raise UserError when the disk cannot hold what is missing and keep the floor free."""
+    stat = os.statvfs(plan.output)
+    free = stat.f_bavail * stat.f_frsize
+    floor = plan.settings.extract.min_free_bytes
+    need = plan.missing_bytes + floor
+    if plan.missing and free < need:
+        raise UserError(
+            f"extract.output: {plan.output} has {size(free)} free and the extraction needs {size(need)}: {size(plan.missing_bytes)} for "
+            f"{len(plan.missing)} samples and {size(floor)} kept free (extract.min_free_bytes); free {size(need - free)} or more, "
+            "or take fewer layers or a smaller extract.max_length_tokens"
+        )
+    if plan.missing and stat.f_files and stat.f_favail < len(plan.missing):
+        raise UserError(
+            f"extract.output: {plan.output} has {stat.f_favail} inodes free and the extraction needs {len(plan.missing)}, one a sample"
+        )
+
+
+def _look_at_output(output: str, wanted: dict[str, Any]) -> tuple[dict[str, Any] | None, dict[int, Entry], dict[int, int]]:
+    """(manifest, ledger, size of each hidden-state file) of an output directory. Raises UserError when it is not this extraction's."""
+    try:
+        with os.scandir(output) as entries:
+            files = [(hidden_states.index_of(entry.name), entry) for entry in entries]
+            sizes = {index: entry.stat().st_size for index, entry in files if index is not None and entry.is_file()}
+        ledger = read_ledgers(output)
+    except OSError as error:
+        raise UserError(f"extract.output: {output}: {error.strerror}") from None
+    found = manifest.load(output)
+    if found is None and (sizes or ledger):
+        raise UserError(
+            f"extract.output: {output} holds {len(sizes)} hs_*.safetensors but no {manifest.NAME}, so nothing tells what they are of; "
+            "choose another extract.output, or move that directory away"
+        )
+    if found is not None and (sizes or ledger):
+        manifest.check_same(output, found, wanted)
+    elif found is not None:
+        found = None  # begun and never filled: it binds nobody
+    return found, ledger, sizes
