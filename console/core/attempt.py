@@ -1,7 +1,8 @@
 """One attempt of a stage, as a frame describes it. Shape: ``pipeline.contract.telemetry.ATTEMPT``."""
 
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from console.core import reading, sanitize
 from console.core.progress import Progress, parse_progress
@@ -21,8 +22,7 @@ _MAX_EVENTS = 50
 _MAX_LAYERS = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Files:
+class Files(msgspec.Struct, frozen=True):
     """Files counted by the writers' own ledgers, or in the directory."""
 
     files: int | None
@@ -42,8 +42,7 @@ class Files:
         return ", ".join(f"{count} {what} line{'s' if count != 1 else ''}" for count, what in counts if count)
 
 
-@dataclass(frozen=True, slots=True)
-class Receipt:
+class Receipt(msgspec.Struct, frozen=True):
     """What the stage checked of its own output at its end."""
 
     verified: bool
@@ -61,8 +60,7 @@ class Receipt:
     tokens_per_s_overall: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(msgspec.Struct, frozen=True):
     kind: str
     by: str
     boot_s: float | None
@@ -70,8 +68,7 @@ class Event:
     """The event's other fields as they came: read them with ``core.reading``."""
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(msgspec.Struct, frozen=True):
     """One attempt. ``state`` is never better than its evidence: see ``parse``."""
 
     stage: str

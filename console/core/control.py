@@ -1,13 +1,13 @@
 """Which console may act on a run: the others look. The host's agents keep the claim; see docs/wire.md."""
 
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from console.core import reading
 
 
-@dataclass(frozen=True, slots=True)
-class Control:
+class Control(msgspec.Struct, frozen=True):
     """Who has control of the watched run."""
 
     by: str

@@ -3,15 +3,14 @@
 Tokens, because samples differ in length and their order is not random; the mean since the first unit, because pauses belong in it.
 """
 
-from dataclasses import dataclass
+import msgspec
 
 from console.core.progress import Progress
 from console.core.rates import Rate
 from pipeline.contract import telemetry
 
 
-@dataclass(frozen=True, slots=True)
-class Eta:
+class Eta(msgspec.Struct, frozen=True):
     """Seconds left and what they rest on; or None and why there is no number."""
 
     seconds: float | None

@@ -1,13 +1,13 @@
 """What a running stage says of itself: newest ``progress/RANK.json`` in a frame. Shape: ``pipeline.progress``."""
 
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from console.core import reading
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(msgspec.Struct, frozen=True):
     """What the stage says of itself. Times are host seconds since boot."""
 
     phase: str

@@ -1,7 +1,8 @@
 """How fast an attempt works, from what the host says and when the host says it was. Local clocks and earlier attempts play no part."""
 
 from collections import deque
-from dataclasses import dataclass
+
+import msgspec
 
 from console.core.progress import Progress
 from pipeline.contract import telemetry
@@ -11,8 +12,7 @@ _MAX_POINTS = 600
 _BURST_S = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Rate:
+class Rate(msgspec.Struct, frozen=True):
     """Units and tokens a second, and the host seconds they were measured over. None: not measured."""
 
     units_per_s: float | None = None
@@ -23,8 +23,7 @@ class Rate:
 NO_RATE = Rate()
 
 
-@dataclass(frozen=True, slots=True)
-class _Point:
+class _Point(msgspec.Struct, frozen=True):
     boot_s: float
     done: int
     tokens: int | None

@@ -1,7 +1,8 @@
 """Taking values out of frames that came over the wire: whatever is there, nothing raises, and what is not there stays "not there"."""
 
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from console.core import sanitize
 from pipeline.contract import telemetry
@@ -11,8 +12,7 @@ _MAX_WORD_CHARS = 200
 _LARGEST = float(1 << 62)
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(msgspec.Struct, frozen=True):
     """A metric: the number that was measured, or why there is none."""
 
     value: float | None

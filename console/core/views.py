@@ -1,7 +1,8 @@
 """A frame as typed values: the host, its GPUs and the watched run. Nothing raises on a bad frame; what is not there is unknown."""
 
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from console.core import attempt, control, reading
 from console.core.attempt import Attempt
@@ -17,8 +18,7 @@ _ROUNDING_S = 1.0
 _NVML_STATES = (telemetry.NVML_STARTING, telemetry.NVML_OK, telemetry.NVML_STUCK, telemetry.NVML_ERROR)
 
 
-@dataclass(frozen=True, slots=True)
-class GpuProcess:
+class GpuProcess(msgspec.Struct, frozen=True):
     pid: int
     bytes: Reading
     name: str
@@ -26,8 +26,7 @@ class GpuProcess:
     """Whether the pid is one that this host program can see in /proc."""
 
 
-@dataclass(frozen=True, slots=True)
-class Gpu:
+class Gpu(msgspec.Struct, frozen=True):
     index: int
     uuid: str
     name: str
@@ -45,8 +44,7 @@ class Gpu:
     """None: the list could not be read, which is not an empty list."""
 
 
-@dataclass(frozen=True, slots=True)
-class Nvml:
+class Nvml(msgspec.Struct, frozen=True):
     state: str
     detail: str
     simulated: bool | None
@@ -56,8 +54,7 @@ class Nvml:
     """When the newest round of readings was taken."""
 
 
-@dataclass(frozen=True, slots=True)
-class Disk:
+class Disk(msgspec.Struct, frozen=True):
     path: str
     total_bytes: Reading
     free_bytes: Reading
@@ -65,15 +62,13 @@ class Disk:
     boot_s: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(msgspec.Struct, frozen=True):
     name: str
     exists: bool | None
     settings_sha256: str
 
 
-@dataclass(frozen=True, slots=True)
-class HostView:
+class HostView(msgspec.Struct, frozen=True):
     """What one frame says. Ages: ``boot_s`` minus a fact's time, plus the frame's own age."""
 
     boot_id: str

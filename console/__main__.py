@@ -1,0 +1,7 @@
+"""``python -m console``."""
+
+import sys
+
+from console.cli import main
+
+sys.exit(main())

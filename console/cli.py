@@ -1,0 +1,209 @@
+"""The command line. Each command's code is imported only when it is asked for: `--help` waits for neither SSH nor a screen."""
+
+import argparse
+import asyncio
+import difflib
+import importlib
+import importlib.metadata
+import os
+import signal
+import sys
+from typing import Any, NoReturn
+
+from pipeline.contract.layout import check_name
+from pipeline.contract.rehearsal import FAULTS, parse_fault
+from pipeline.contract.stages import STAGES
+from pipeline.errors import EXIT_CANNOT_TELL, StageError, UserError
+
+_HOST_HELP = "'rehearsal', a host of hosts.toml, an ssh alias, or user@host:port"
+_COMMANDS = ("console", "rehearse", "status", "run", "attach", "stop", "config")
+_EXIT_CODES = "Exit codes: 0 done, 1 failed, 2 usage or settings, 3 cannot tell (the outcome is not known here)."
+
+
+class _Parser(argparse.ArgumentParser):
+    """Raises its complaints, so that `--json` gets them as an object too."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{message}; {self.prog} --help shows the usage")
+
+
+def parser() -> argparse.ArgumentParser:
+    top = _Parser(
+        prog="eaglewatch", description="Operations console for training EAGLE-3 drafters on a remote GPU host.", epilog=_EXIT_CODES
+    )
+    top.add_argument("--version", action="version", version=f"%(prog)s {importlib.metadata.version('eaglewatch')}")
+    commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=_Parser)
+
+    def command(name: str, module: str, text: str) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=text, description=text, epilog=_EXIT_CODES)
+        sub.set_defaults(module=module)
+        sub.add_argument("--json", action="store_true", help="print JSON lines; the last one is the result")
+        return sub
+
+    console = commands.add_parser("console", help="open the console on a host; `eaglewatch HOST` is short for it", epilog=_EXIT_CODES)
+    console.set_defaults(module="console")
+    console.add_argument("--json", action="store_true", help=argparse.SUPPRESS)  # its refusal too is told as an object
+    console.add_argument("host", metavar="HOST", help=_HOST_HELP)
+    console.add_argument("--run", type=_run_name, metavar="NAME", help="the run to watch; default: the one that is live, or the only one")
+    _screen_options(console)
+
+    rehearse = command("rehearse", "rehearse", "run the extraction on a rehearsal host: this machine, SIMULATED GPUs, a tiny real model")
+    rehearse.add_argument("--headless", action="store_true", help="without the screen")
+    rehearse.add_argument("--fault", metavar="NAME", type=_fault, help=f"inject one: {', '.join(FAULTS)}")
+    rehearse.add_argument("--fresh", action="store_true", help="remove the rehearsal host of before, with its runs, and start anew")
+    rehearse.add_argument("--limit", metavar="N", type=_positive, help="extract only the first N samples")
+
+    _screen_options(rehearse)
+
+    status = command("status", "status", "show a host: GPUs, disk, stages")
+    status.add_argument("host", metavar="HOST", help=_HOST_HELP)
+    status.add_argument("--run", type=_run_name, help="the run whose stages are shown")
+    how = status.add_mutually_exclusive_group()
+    how.add_argument("--once", action="store_true", help="one reading (this is the default)")
+    how.add_argument("--watch", action="store_true", help="a line each second until interrupted")
+
+    run = command("run", "run", "launch a stage on a host and follow it")
+    run.add_argument("stage", metavar="STAGE", type=_stage, help=", ".join(stage.name for stage in STAGES.values() if stage.built))
+    run.add_argument("--host", required=True, metavar="HOST", help=_HOST_HELP)
+    run.add_argument("--run", required=True, type=_run_name, metavar="NAME")
+    run.add_argument("--settings", metavar="FILE", help="the run's settings (TOML); once written, the host's copy rules")
+    run.add_argument("--set", action="append", default=[], metavar="A.B=C", dest="overrides", help="change one setting of a new run")
+    run.add_argument("--replace-settings", action="store_true", help="let FILE and --set replace the host's copy")
+    run.add_argument("--limit", metavar="N", type=_positive, help="only the first N samples")
+    run.add_argument("--verify", action="store_true", help="make nothing; read again and check all that is there")
+    run.add_argument("--interpreter", metavar="PATH", help="the Python on the host that runs the stage")
+    run.add_argument("--detach", action="store_true", help="do not follow")
+
+    attach = command("attach", "attach", "follow a stage that was launched before")
+    attach.add_argument("host", metavar="HOST", help=_HOST_HELP)
+    attach.add_argument("--run", type=_run_name, metavar="NAME")
+    attach.add_argument("--stage", type=_stage, metavar="STAGE")
+
+    stop = command("stop", "stop", "stop a stage and wait until it has ended")
+    stop.add_argument("host", metavar="HOST", help=_HOST_HELP)
+    stop.add_argument("--run", required=True, type=_run_name, metavar="NAME")
+    stop.add_argument("--stage", required=True, type=_stage, metavar="STAGE")
+    stop.add_argument("--yes", action="store_true", help="do not ask")
+
+    config = command("config", "show_config", "print the resolved configuration and where each value comes from")
+    config.add_argument("host", metavar="HOST", nargs="?", help="only this host")
+    return top
+
+
+def _screen_options(command: argparse.ArgumentParser) -> None:
+    screen = command.add_argument_group("screen")
+    screen.add_argument("--read-only", action="store_true", help="only look: nothing can be started or stopped")
+    screen.add_argument("--theme", choices=("dark", "light", "mono"), help="default: dark, or mono where NO_COLOR is set")
+    screen.add_argument("--ascii", action="store_true", help="draw with ASCII characters only")
+    screen.add_argument("--no-mouse", action="store_true", help="leave the mouse to the terminal")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command; its exit code. Nothing foreseeable leaves as a traceback."""
+    words = sys.argv[1:] if argv is None else argv
+    from console.headless.output import Output
+
+    output = Output(as_json="--json" in words)
+    output.simulated = "rehearse" in words or "rehearsal" in words  # until the host has said so itself
+    try:
+        arguments = parser().parse_args(_with_command(words))
+        return _run(arguments, output)
+    except StageError as error:
+        return _fail(output, str(error), error.exit_code, output.simulated)
+    except BrokenPipeError:
+        # Whoever read the output has gone. Python would complain once more when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_CANNOT_TELL
+    except KeyboardInterrupt:
+        return _fail(output, "interrupted", EXIT_CANNOT_TELL, output.simulated)
+
+
+def _with_command(words: list[str]) -> list[str]:
+    """``HOST ...`` is short for ``console HOST ...``. A word that looks like a mistyped command is none. Raises UserError."""
+    if not words or words[0].startswith("-") or words[0] in _COMMANDS:
+        return words
+    near = difflib.get_close_matches(words[0], _COMMANDS, 1, 0.75)
+    if near and not _is_host(words[0]):
+        raise UserError(f"no command {words[0]!r}; did you mean {near[0]!r}? For a host of this name: eaglewatch console {words[0]}")
+    return ["console", *words]
+
+
+def _is_host(word: str) -> bool:
+    from console import config
+
+    return word == config.REHEARSAL or word in config.load()
+
+
+def _on_terminal() -> bool:
+    """Whether a screen can be shown: keys come in, and what is painted goes out."""
+    return (
+        all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)) and os.environ.get("TERM") != "dumb"
+    )
+
+
+def _run(arguments: argparse.Namespace, output: Any) -> int:
+    if arguments.module == "console":
+        if arguments.json or not _on_terminal():
+            raise UserError("the console needs a terminal; without one: eaglewatch status HOST, or eaglewatch attach HOST")
+        from console.tui import entry
+
+        return entry.command(arguments, output)
+    if arguments.module == "rehearse" and not arguments.headless and not arguments.json and _on_terminal():
+        from console.tui import entry
+
+        return entry.rehearse(arguments, output)
+    module = importlib.import_module(f"console.headless.{arguments.module}")
+    result = module.command(arguments, output)
+    return asyncio.run(_with_signals(result)) if asyncio.iscoroutine(result) else result
+
+
+async def _with_signals(coroutine: Any) -> int:
+    """SIGTERM and SIGHUP end a command as Ctrl-C does: by cancelling it, so that it can say what goes on without it."""
+    task = asyncio.ensure_future(coroutine)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, task.cancel)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
+
+
+def _fail(output: Any, message: str, code: int, simulated: bool) -> int:
+    from console.headless.output import Result
+
+    output.say(f"eaglewatch: {message}")
+    output.json(Result(code, simulated, {}, message).to_json())
+    return code
+
+
+def _positive(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 up")
+    return int(text)
+
+
+def _run_name(text: str) -> str:
+    try:
+        return check_name(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _stage(text: str) -> str:
+    if text not in STAGES:
+        near = difflib.get_close_matches(text.lower(), STAGES, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"the stages are {', '.join(STAGES)}"
+        raise argparse.ArgumentTypeError(f"no stage {text!r}; {hint}")
+    if not STAGES[text].built:
+        built = ", ".join(stage.name for stage in STAGES.values() if stage.built)
+        raise argparse.ArgumentTypeError(f"stage {text!r} is not in this version yet; it has {built}")
+    return text
+
+
+def _fault(text: str) -> str:
+    try:
+        parse_fault(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text

@@ -1,0 +1,69 @@
+"""``eaglewatch attach``: follow what was launched before, by whomever."""
+
+import argparse
+from collections.abc import Coroutine
+from typing import Any
+
+from console.config import Host
+from console.core import reading
+from console.core.attempt import Attempt, name
+from console.headless import hosts
+from console.headless.follow import Followed, Follower, finish
+from console.headless.output import Output
+from console.headless.session import Session
+from pipeline.contract import telemetry
+from pipeline.contract.stages import STAGES
+from pipeline.errors import UserError
+
+
+def command(arguments: argparse.Namespace, output: Output) -> Coroutine[Any, Any, int]:
+    return _attach(arguments, hosts.find(arguments.host, output), output)
+
+
+async def _attach(arguments: argparse.Namespace, host: Host, output: Output) -> int:
+    async with Session(host, output, arguments.run) as session:
+        await session.connect()
+        run = arguments.run or choose_run(await session.runs(), arguments.host, arguments.stage)
+        await session.watch(run)
+        one = choose_attempt(session, arguments.host, run, arguments.stage)
+        followed = Followed(arguments.host, run, one.stage, one.id)
+        return finish(output, await Follower(session, followed, output).follow())
+
+
+def choose_run(listed: list[dict[str, Any]], host: str, stage: str | None = None) -> str:
+    """The only run with something live in it. Raises UserError, which lists what there is."""
+    live, rows = [], []
+    for one in listed:
+        run = name(one, "name")
+        stages = reading.mapping(one, "stages") or {}
+        states = {key: reading.text(stages[key], "state") for key in STAGES if key in stages}
+        if not run:
+            continue
+        if any(state in telemetry.LIVE_STATES and stage in (None, key) for key, state in states.items()):
+            live.append(run)
+        rows.append(f"{run} ({', '.join(f'{key} {state}' for key, state in states.items()) or 'nothing launched'})")
+    if len(live) == 1:
+        return live[0]
+    what = "several runs are live" if live else "nothing is live"
+    there = f"name one with --run; there are {'; '.join(rows)}" if rows else "there are no runs; eaglewatch run starts one"
+    raise UserError(f"{what} on {host}; {there}")
+
+
+def choose_attempt(session: Session, host: str, run: str, stage: str | None) -> Attempt:
+    """The attempt to follow: the live one, else the one that started last. Raises UserError."""
+    view = session.store.view
+    stages = (view.stages if view else None) or {}
+    if view is None or view.run is None or not view.run.exists:
+        raise UserError(f"no run {run} on {host}; eaglewatch status {host} lists its runs")
+    if stage is not None:
+        if stage not in stages:
+            raise UserError(f"{stage} of run {run} on {host} was never launched")
+        return stages[stage]
+    live = [one for one in stages.values() if one.live]
+    if len(live) > 1:
+        raise UserError(f"several stages of run {run} on {host} are live; name one with --stage: {', '.join(one.stage for one in live)}")
+    if live:
+        return live[0]
+    if not stages:
+        raise UserError(f"nothing of run {run} on {host} was launched yet")
+    return max(stages.values(), key=lambda one: one.started_boot_s if one.started_boot_s is not None else float("-inf"))

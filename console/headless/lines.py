@@ -1,0 +1,195 @@
+"""Progress of one attempt as a line for people and as an object for programs."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from console.core import fmt
+from console.core.attempt import Attempt
+from console.core.progress import Progress
+from console.core.rates import NO_RATE, Rate
+from console.core.reading import Reading
+from console.core.store import Store
+from console.core.views import HostView
+from pipeline.contract import telemetry
+
+
+@dataclass(frozen=True)
+class LinkNow:
+    """How the link stands when a line is printed."""
+
+    state: str
+    """The word alone, such as LIVE or RECONNECTING."""
+    words: str
+    """The word with its age and what happens next."""
+    frame_age_s: float | None
+    """Age of the newest frame; None before the first."""
+
+
+@dataclass(frozen=True)
+class GpuSummary:
+    """Memory of all GPUs at one glance."""
+
+    count: int
+    read: int
+    """How many of them have a reading."""
+    least_bytes: float | None
+    most_bytes: float | None
+    age_s: float | None
+    state: str
+    why: str
+    """Why readings are missing; empty when none is."""
+
+
+def gpu_summary(view: HostView, frame_age_s: float | None) -> GpuSummary:
+    nvml = view.nvml
+    state = nvml.state if nvml else "unknown"
+    detail = (nvml.detail if nvml else "") or state
+    used = [gpu.used_bytes for gpu in view.gpus or ()]
+    values = [one.value for one in used if one.value is not None]
+    why = "" if values and len(values) == len(used) and state == telemetry.NVML_OK else next((one.why for one in used if one.why), detail)
+    return GpuSummary(
+        count=len(used),
+        read=len(values),
+        least_bytes=min(values, default=None),
+        most_bytes=max(values, default=None),
+        age_s=view.age_s(nvml.boot_s if nvml else None, frame_age_s),
+        state=state,
+        why=why,
+    )
+
+
+def progress_line(store: Store, attempt: Attempt | None, stage: str, link: LinkNow) -> str:
+    """One line; parts that are not known are left out or say so, and every part that can be old has its age."""
+    parts = ["SIMULATED"] if store.simulated else []
+    view = store.view
+    if attempt is None or view is None:
+        return "  ".join([*parts, stage, "not told yet", link.words])
+    parts.append(f"{stage} {state_words(attempt)}")
+    progress, ledger = attempt.progress, attempt.ledger
+    if progress:
+        parts.append(_loading_words(progress) if progress.phase == telemetry.LOADING else "")
+        unit = f"{progress.unit or 'unit'}s"
+        parts.append(f"{fmt.share(progress.done, progress.total)} {unit}")
+        parts.append(_tokens(progress.tokens, progress.total_tokens))
+    if ledger:
+        parts.append(f"{fmt.count(ledger.files)} files {fmt.size(ledger.bytes)}")
+        if ledger.trouble:
+            parts.append(f"LEDGER: {ledger.trouble}")
+    if progress and attempt.live:
+        now, mean = _rates(store, attempt)
+        if now.units_per_s is not None:
+            parts.append(f"now {fmt.rate(now.units_per_s)}/s {fmt.rate(now.tokens_per_s)} tok/s")
+        if mean.units_per_s is not None:
+            parts.append(f"mean {fmt.rate(mean.units_per_s)}/s {fmt.rate(mean.tokens_per_s)} tok/s")
+        parts.append(_eta_words(store, attempt, link))
+    if progress and progress.phase == telemetry.VERIFYING and progress.verified is not None:
+        parts.append(f"verified {fmt.share(progress.verified, progress.verify_total)}, {fmt.count(progress.bad)} bad")
+    parts.append(gpu_words(gpu_summary(view, link.frame_age_s)))
+    if view.disk:
+        disk_age = fmt.age(view.age_s(view.disk.boot_s, link.frame_age_s))
+        parts.append(f"disk {_reading(view.disk.free_bytes, fmt.size)} free, {disk_age} old")
+    if ledger and ledger.boot_s is not None and attempt.live:
+        parts.append(f"last file {fmt.age(view.age_s(ledger.boot_s, link.frame_age_s))} ago")
+    if attempt.live and attempt.supervised is False:
+        parts.append("UNSUPERVISED")
+    return "  ".join([part for part in parts if part] + [link.words])
+
+
+def progress_json(store: Store, attempt: Attempt | None, names: dict[str, str], link: LinkNow) -> dict[str, Any]:
+    """The same as an object. ``names``: host, run and stage. Ages in seconds; unknown is null."""
+    view = store.view
+    value: dict[str, Any] = {"type": "progress", "simulated": store.simulated, **names, "link": link_json(link)}
+    if attempt is None or view is None:
+        return {**value, "state": None}
+    progress, ledger = attempt.progress, attempt.ledger
+    (now, mean), left = _rates(store, attempt), store.eta(attempt)
+    gpus = gpu_summary(view, link.frame_age_s)
+    return {
+        **value,
+        "attempt": attempt.id,
+        "state": attempt.state,
+        "phase": progress.phase if progress else None,
+        "samples": progress.done if progress else None,
+        "total_samples": progress.total if progress else None,
+        "tokens": progress.tokens if progress else None,
+        "total_tokens": progress.total_tokens if progress else None,
+        "files": ledger.files if ledger else None,
+        "bytes": ledger.bytes if ledger else None,
+        "load_done": progress.load_done if progress else None,
+        "load_total": progress.load_total if progress else None,
+        "verified": progress.verified if progress else None,
+        "bad": progress.bad if progress else None,
+        "samples_per_s": _rounded(now.units_per_s),
+        "tokens_per_s": _rounded(now.tokens_per_s),
+        "mean_samples_per_s": _rounded(mean.units_per_s),
+        "mean_tokens_per_s": _rounded(mean.tokens_per_s),
+        "eta_s": _rounded(left.seconds, 1),
+        "eta_basis": left.basis or None,
+        "eta_why": left.why or None,
+        "gpu_memory": {
+            "count": gpus.count,
+            "read": gpus.read,
+            "least_bytes": gpus.least_bytes,
+            "most_bytes": gpus.most_bytes,
+            "state": gpus.state,
+            "age_s": _rounded(gpus.age_s),
+        },
+        "disk_free_bytes": view.disk.free_bytes.value if view.disk else None,
+        "disk_age_s": _rounded(view.age_s(view.disk.boot_s, link.frame_age_s)) if view.disk else None,
+        "progress_age_s": _rounded(view.age_s(progress.boot_s, link.frame_age_s)) if progress else None,
+        "last_file_age_s": _rounded(view.age_s(ledger.boot_s, link.frame_age_s)) if ledger else None,
+        "supervised": attempt.supervised,
+    }
+
+
+def link_json(link: LinkNow) -> dict[str, Any]:
+    return {"state": link.state, "words": link.words, "frame_age_s": _rounded(link.frame_age_s)}
+
+
+def state_words(attempt: Attempt) -> str:
+    phase = attempt.progress.phase.upper() if attempt.progress else ""
+    return phase if attempt.state == telemetry.RUNNING and phase else attempt.state
+
+
+def _rates(store: Store, attempt: Attempt) -> tuple[Rate, Rate]:
+    """Now and mean; while nothing is made, such as when files are read again, there is no speed now."""
+    steady = attempt.live and attempt.progress is not None and attempt.progress.phase == telemetry.STEADY
+    return (store.rate_now(attempt) if steady else NO_RATE), store.rate_mean(attempt)
+
+
+def _loading_words(progress: Progress) -> str:
+    weights = f"{fmt.share(progress.load_done, progress.load_total)} weights" if progress.load_done is not None else ""
+    return ", ".join(part for part in (progress.note, weights) if part)
+
+
+def _tokens(done: int | None, total: int | None) -> str:
+    if done is None:
+        return ""
+    return fmt.tokens(done) if total is None else f"{fmt.tokens(done)} of {fmt.tokens(total)}"
+
+
+def _eta_words(store: Store, attempt: Attempt, link: LinkNow) -> str:
+    left = store.eta(attempt)
+    if left.seconds is None:
+        return f"ETA - ({left.why})"
+    # Time has gone by since the frame was made; an estimate does not stand still because the link does.
+    seconds = max(left.seconds - (link.frame_age_s or 0.0), 0.0)
+    return f"ETA {fmt.duration(seconds)}" + ("" if left.basis == "tokens" else f" (by {left.basis})")
+
+
+def gpu_words(gpus: GpuSummary) -> str:
+    if not gpus.read:
+        return f"GPU memory not read ({gpus.why or 'no GPU listed'})"
+    least, most = fmt.mib(gpus.least_bytes), fmt.mib(gpus.most_bytes)
+    span = least if least == most else f"{least}-{most}"
+    of = f"{gpus.count}" if gpus.read == gpus.count else f"{gpus.read} of {gpus.count} read"
+    note = "" if gpus.state == telemetry.NVML_OK else f" ({gpus.why})"
+    return f"GPU {span} MiB of {of}, {fmt.age(gpus.age_s)} old{note}"
+
+
+def _reading(value: Reading, shape: Any) -> str:
+    return shape(value.value) if value.known else value.why
+
+
+def _rounded(value: float | None, digits: int = 3) -> float | None:
+    return None if value is None else round(value, digits)

@@ -1,0 +1,131 @@
+"""What an attempt came to: its row in the result, its exit code and the words for it. All from the host's frames."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from console.core import fmt, reading
+from console.core.attempt import UNKNOWN, Attempt
+from pipeline.contract import events, telemetry
+from pipeline.errors import EXIT_CANNOT_TELL, EXIT_DONE, EXIT_FAILED, EXIT_USAGE
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """What an attempt did. None: the host did not tell."""
+
+    seconds: float | None
+    load_s: float | None
+    samples: int | None
+    resumed_samples: int
+    tokens: int | None
+    bytes: int | None
+    files: int | None
+    verified: int | None
+    """Samples that were read again whole and are sound."""
+    bad: int | None
+    layer_ids: tuple[int, ...] | None
+    steady_tokens_per_s: float | None
+    """As the stage measured it, from the end of loading to its last unit; None when it made none."""
+    overall_tokens_per_s: float | None
+    """The same over the whole attempt, loading and verifying included."""
+
+
+def numbers(attempt: Attempt, now_boot_s: float | None = None) -> Numbers:
+    """The attempt's numbers; of a live one as of ``now_boot_s``."""
+    progress, receipt, ledger = attempt.progress, attempt.receipt, attempt.ledger
+    end = attempt.ended_boot_s if attempt.ended else now_boot_s
+    seconds = end - attempt.started_boot_s if end is not None and attempt.started_boot_s is not None else None
+    return Numbers(
+        seconds=seconds if seconds is not None and seconds >= 0 else None,
+        load_s=load_seconds(attempt),
+        samples=_first(receipt and receipt.samples, progress and progress.done),
+        resumed_samples=progress.resumed_done if progress else 0,
+        tokens=_first(receipt and receipt.tokens, progress and progress.tokens, ledger and ledger.tokens),
+        bytes=_first(receipt and receipt.bytes, ledger and ledger.bytes, progress and progress.bytes),
+        files=ledger.files if ledger else None,
+        verified=_first(receipt and receipt.verified_samples, progress and progress.verified),
+        bad=_first(receipt and receipt.bad, progress and progress.bad),
+        layer_ids=receipt.layer_ids if receipt else None,
+        steady_tokens_per_s=receipt.tokens_per_s_steady if receipt else None,
+        overall_tokens_per_s=receipt.tokens_per_s_overall if receipt else None,
+    )
+
+
+def row(attempt: Attempt, now_boot_s: float | None = None) -> dict[str, Any]:
+    """The attempt in the result's ``stages``."""
+    known = numbers(attempt, now_boot_s)
+    return {
+        "state": attempt.state,
+        "seconds": None if known.seconds is None else round(known.seconds, 3),
+        "samples": known.samples,
+        "tokens": known.tokens,
+        "bytes": known.bytes,
+        "verified": known.verified,
+    }
+
+
+def exit_code(attempt: Attempt) -> int:
+    """0 only for DONE with its evidence; a state that says nothing about the outcome is "cannot tell", never "failed"."""
+    if attempt.done:
+        return EXIT_DONE
+    if attempt.state == telemetry.REFUSED:
+        return EXIT_USAGE
+    if attempt.state == telemetry.FAILED and attempt.exit_code == EXIT_USAGE:
+        return EXIT_USAGE
+    if attempt.live or attempt.state in (UNKNOWN, telemetry.ENDED_UNKNOWN, telemetry.LOST_REBOOT):
+        return EXIT_CANNOT_TELL
+    return EXIT_FAILED
+
+
+def words(attempt: Attempt) -> str:
+    """How it stands, as one line."""
+    state, why = attempt.state, f": {attempt.why}" if attempt.why else ""
+    if attempt.done:
+        return "done"
+    if state == telemetry.ENDED_UNKNOWN:
+        return f"ended, code unknown{why}"
+    if state == telemetry.REFUSED:
+        return f"not started: {attempt.holder or 'somebody else'} holds the stage or its output"
+    if state == telemetry.FAILED:
+        code = "" if attempt.exit_code is None else f" with exit code {attempt.exit_code}"
+        return f"failed{code}{why or _error(attempt)}"
+    if state == telemetry.LOST_REBOOT:
+        return f"lost: the host was restarted{why}"
+    return f"{state}{why}"
+
+
+def load_seconds(attempt: Attempt) -> float | None:
+    """How long loading took; None while it loads, or when neither receipt nor the events that were sent tell."""
+    if attempt.receipt and attempt.receipt.load_s is not None:
+        return attempt.receipt.load_s
+    for event in attempt.events:
+        if event.kind == events.PHASE and event.detail.get("before") == telemetry.LOADING:
+            return reading.number(event.detail, "seconds")
+    return None
+
+
+def summary(attempt: Attempt) -> list[str]:
+    """The lines at the end of an attempt that is done."""
+    known = numbers(attempt)
+    resumed = f" ({fmt.count(known.resumed_samples)} of them from earlier attempts)" if known.resumed_samples else ""
+    layers = ", ".join(map(str, known.layer_ids)) if known.layer_ids else fmt.UNKNOWN
+    steady, overall = known.steady_tokens_per_s, known.overall_tokens_per_s
+    speed = "nothing was left to make" if overall is None else f"{fmt.rate(steady)} tok/s steady, {fmt.rate(overall)} tok/s over all"
+    return [
+        f"samples   {fmt.count(known.samples)}{resumed}, {fmt.count(known.tokens)} tokens",
+        f"files     {fmt.count(known.files)}, {fmt.size(known.bytes)}, layer ids {layers}",
+        f"time      {fmt.duration(known.seconds)} in all, of that loading {fmt.duration(known.load_s)}",
+        f"speed     {speed}",
+        f"verified  {fmt.share(known.verified, known.samples)} files read again whole, {fmt.count(known.bad)} bad",
+    ]
+
+
+def _error(attempt: Attempt) -> str:
+    for event in reversed(attempt.events):
+        if event.kind == events.ERROR:
+            return f": {reading.text(event.detail, 'message', 500)}"
+    return ""
+
+
+def _first(*values: int | None) -> int | None:
+    return next((value for value in values if value is not None), None)

@@ -1,0 +1,120 @@
+"""``eaglewatch run``: launch a stage on a host and follow it."""
+
+import argparse
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from console.config import Host
+from console.core import fmt, reading, sanitize
+from console.headless import hosts, launching, outcome, run_settings
+from console.headless.follow import Followed, Follower, attach_command, finish
+from console.headless.launching import Order
+from console.headless.output import CannotTellError, Output, Result
+from console.headless.run_settings import Wanted
+from console.headless.session import Session
+from console.remote import errors
+from console.remote.errors import AgentError
+from pipeline.contract import telemetry
+from pipeline.errors import EXIT_DONE, UserError
+
+SURVEY_S = 45.0
+"""The host gives itself 30 s."""
+
+
+def command(arguments: argparse.Namespace, output: Output) -> Coroutine[Any, Any, int]:
+    wanted = run_settings.from_file(arguments.settings, arguments.overrides) if arguments.settings else None
+    host = hosts.find(arguments.host, output)
+    return _run(arguments, host, wanted, output)
+
+
+async def _run(arguments: argparse.Namespace, host: Host, wanted: Wanted | None, output: Output) -> int:
+    name, run, stage = arguments.host, arguments.run, arguments.stage
+    async with Session(host, output, run) as session:
+        await session.connect()
+        await session.frame_of(run)
+        followed = launching.live_attempt(session, name, run, stage, output)
+        if followed is None:
+            wanted = wanted or await _changed_copy(arguments, session)
+            interpreter = arguments.interpreter or hosts.interpreter_of(host, stage) or await _choose(session, arguments, host)
+            if wanted is not None:
+                await launching.put_settings(session, name, run, wanted, arguments.replace_settings)
+            order = Order(name, run, stage, interpreter, stage_arguments(arguments))
+            try:
+                followed = await launching.launch(session, order, output)
+            except asyncio.CancelledError:
+                raise launching.interrupted(name, run) from None
+        if not arguments.detach:
+            return finish(output, await Follower(session, followed, output).follow())
+        return finish(output, await _detached(session, followed, output))
+
+
+def stage_arguments(arguments: argparse.Namespace) -> list[str]:
+    """What the stage gets on its own command line."""
+    limit = ["--limit", str(arguments.limit)] if arguments.limit else []
+    return limit + (["--verify"] if arguments.verify else [])
+
+
+async def _changed_copy(arguments: argparse.Namespace, session: Session) -> Wanted | None:
+    """The host's copy with ``--set`` applied; None when the copy stays as it is. Raises UserError without one, RemoteError."""
+    name, run = arguments.host, arguments.run
+    there = await _host_copy(session, run)
+    if there is None and not arguments.overrides:
+        raise UserError(f"run {run} has no settings on {name}; give them with --settings FILE")
+    if not arguments.overrides:
+        return None
+    origin = f"the settings of run {run} on {name}" if there is not None else "--set"
+    return run_settings.from_text(there or "", origin, arguments.overrides)
+
+
+async def _host_copy(session: Session, run: str) -> str | None:
+    """The text of the run's settings on the host; None when there is none. Raises RemoteError."""
+    try:
+        value = (await session.link.request("read", run=run, what="settings", stage=None, attempt=None)).get("value")
+    except AgentError as error:
+        if error.kind == errors.MISSING:
+            return None
+        raise
+    return value if isinstance(value, str) else None
+
+
+async def _choose(session: Session, arguments: argparse.Namespace, host: Host) -> str:
+    """Never chooses: raises UserError with the interpreters that the host has, and the lines for hosts.toml. RemoteError."""
+    stage = arguments.stage
+    reply = await session.link.request("interpreters", SURVEY_S)
+    found = [one for one in reading.sequence(reply, "found") or [] if isinstance(one, dict)]
+    able = [one for one in found if stage in (reading.sequence(one, "stages") or [])]
+    lines = [f"no interpreter is named for {stage} on {arguments.host}, and none is chosen silently. Found there:"]
+    for one in able + [other for other in found if other not in able][:8]:
+        verdict = "can run it" if one in able else reading.text(one, "why_not", 300) or "cannot run it"
+        lines.append(f"  {_described(one)}  {verdict}")
+    best = reading.text(able[0], "path") if able else "/path/to/python"
+    lines.append("To use one, add --interpreter PATH, or to hosts.toml:")
+    lines += [f"  {line}" for line in hosts.interpreter_lines(host, stage, best)]
+    raise UserError("\n".join(lines))
+
+
+def _described(interpreter: dict[str, Any]) -> str:
+    versions = reading.mapping(interpreter, "versions") or {}
+    shown = ", ".join(f"{sanitize.line(key, 40)} {sanitize.line(value, 40)}" for key, value in versions.items())
+    python = reading.text(interpreter, "python") or fmt.UNKNOWN
+    return f"{reading.text(interpreter, 'path') or fmt.UNKNOWN}  Python {python}{f' ({shown})' if shown else ''}"
+
+
+async def _detached(session: Session, followed: Followed, output: Output) -> Result:
+    """The result of a launch that is not followed: ok when it runs, or has ended well already."""
+
+    def told() -> bool:
+        one = session.store.attempt(followed.stage)
+        return one is not None and one.id == followed.attempt
+
+    attach = attach_command(followed.host, followed.run)
+    await session.until(told, 15.0)
+    one, view = session.store.attempt(followed.stage), session.store.view
+    if one is None or not told():
+        raise CannotTellError(f"{followed.stage} was launched, and no frame about it came; {attach}")
+    if one.ended:
+        return Follower(session, followed, output).result(one)
+    output.data(f"{followed.stage} is {one.state}; {attach}")
+    code = EXIT_DONE if one.state in telemetry.LIVE_STATES else outcome.exit_code(one)
+    return Result(code, session.store.simulated, {followed.stage: outcome.row(one, view.boot_s if view else None)})

@@ -1,0 +1,106 @@
+"""``eaglewatch status``: one reading of a host, or one each second."""
+
+import argparse
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from console.config import Host
+from console.core import reading
+from console.core.attempt import name
+from console.headless import hosts, status_lines
+from console.headless.output import Output
+from console.headless.session import Session
+from console.remote import state
+from pipeline.contract import telemetry
+from pipeline.contract.clock import boot_s
+from pipeline.contract.stages import STAGES
+from pipeline.errors import EXIT_CANNOT_TELL, EXIT_DONE
+
+WAIT_S = 15.0
+EVERY_S = 1.0
+
+
+def command(arguments: argparse.Namespace, output: Output) -> Coroutine[Any, Any, int]:
+    host = hosts.find(arguments.host, output)
+    return (_watch if arguments.watch else _once)(arguments, host, output)
+
+
+async def _once(arguments: argparse.Namespace, host: Host, output: Output) -> int:
+    async with Session(host, output, arguments.run) as session:
+        await session.connect()
+        runs = await _choose_run(session, arguments)
+        complete = await session.until(lambda: session.now().state == state.LIVE and _has_reading(session), WAIT_S)
+        link = session.now()
+        for row in status_lines.table(session.store, arguments.host, link, [_run_words(one) for one in runs]):
+            output.data(row)
+        why = "" if complete else _why_not(session)
+        code = EXIT_DONE if complete else EXIT_CANNOT_TELL
+        output.json(_object(session, arguments.host, code, why, runs))
+        if why:
+            output.say(f"eaglewatch: {why}")
+        return code
+
+
+async def _watch(arguments: argparse.Namespace, host: Host, output: Output) -> int:
+    """Until it is interrupted, which is its normal end; or until the link needs a person (cannot tell)."""
+    async with Session(host, output, arguments.run) as session:
+        await session.connect()
+        runs = await _choose_run(session, arguments)
+        due_s = boot_s()
+        try:
+            while not session.over:
+                output.data(status_lines.line(session.store, arguments.host, session.now()))
+                ready = session.now().state == state.LIVE and _has_reading(session)
+                code = EXIT_DONE if ready else EXIT_CANNOT_TELL
+                output.json(_object(session, arguments.host, code, "" if ready else _why_not(session), runs))
+                due_s = max(due_s + EVERY_S, boot_s())
+                while (left_s := due_s - boot_s()) > 0 and not session.over:
+                    await session.wait(left_s)
+        except asyncio.CancelledError:
+            return EXIT_DONE
+        output.say(f"eaglewatch: {session.now().words}")
+        return EXIT_CANNOT_TELL
+
+
+async def _choose_run(session: Session, arguments: argparse.Namespace) -> list[dict[str, Any]]:
+    """Watch the run that was named, else the only live one, else the only one; the host's runs, safe to print."""
+    listed = []
+    for one in await session.runs():
+        run = name(one, "name")
+        stages = reading.mapping(one, "stages") or {}
+        if run:
+            listed.append({"name": run, "stages": {key: reading.text(stages[key], "state") for key in STAGES if key in stages}})
+    live = [one["name"] for one in listed if any(state in telemetry.LIVE_STATES for state in one["stages"].values())]
+    only = live if live else [one["name"] for one in listed]
+    if arguments.run is None and len(only) == 1:
+        await session.watch(only[0])
+    return listed
+
+
+def _has_reading(session: Session) -> bool:
+    """Whether the GPUs were read: NVML answers, and at least one GPU's memory is a number."""
+    view = session.store.view
+    if view is None or view.nvml is None or view.nvml.state != telemetry.NVML_OK:
+        return False
+    return any(gpu.used_bytes.known for gpu in view.gpus or ())
+
+
+def _why_not(session: Session) -> str:
+    """What is missing for a complete reading."""
+    view, link = session.store.view, session.now()
+    if link.state != state.LIVE or view is None:
+        return f"no live data: {link.words}"
+    if view.nvml is None:
+        return "the host tells nothing of NVML"
+    return f"GPUs not read: NVML {view.nvml.state}{': ' + view.nvml.detail if view.nvml.detail else ''}"
+
+
+def _run_words(one: dict[str, Any]) -> str:
+    states = ", ".join(f"{stage} {state}" for stage, state in one["stages"].items())
+    return f"{one['name']} ({states or 'nothing launched'})"
+
+
+def _object(session: Session, host: str, code: int, why: str, runs: list[dict[str, Any]]) -> dict[str, Any]:
+    error = {"error": {"message": why, "exit_code": code}} if why else {}
+    return {"ok": code == EXIT_DONE, **status_lines.as_json(session.store, host, session.now(), runs), **error}

@@ -1,0 +1,157 @@
+"""A host at one glance: as a table, as one line, and as an object."""
+
+from typing import Any
+
+from console.core import fmt, sanitize
+from console.core.reading import Reading
+from console.core.store import Store
+from console.core.views import Gpu, GpuProcess, HostView
+from console.headless import outcome
+from console.headless.lines import LinkNow, gpu_summary, gpu_words, link_json, state_words
+
+_METRICS = ("total_bytes", "used_bytes", "reserved_bytes", "util_pct", "power_w", "temp_c", "sm_mhz")
+_SHOWN_HOLDERS, _NAME_CHARS = 3, 40
+
+
+def table(store: Store, host: str, link: LinkNow, runs: list[str]) -> list[str]:
+    """For people. What could not be read says why where its number would be."""
+    view = store.view
+    top = f"{'SIMULATED  ' if store.simulated else ''}{_target(view, host)}  {link.words}"
+    if view is None:
+        return [top]
+    others = (view.consoles or 1) - 1
+    rows = [top + (f"  {others} other console{'s' if others > 1 else ''}" if others > 0 else "")]
+    rows += _gpu_rows(view, link)
+    rows.append(f"load {_shown(view.load1, lambda value: f'{value:.2f}')} of {fmt.count(view.cpus)} CPUs   {_ram(view)}")
+    rows.append(_disk(view, link))
+    if view.run is not None:
+        rows.append(f"run {view.run.name}" + ("" if view.run.exists else ": no such run on this host"))
+        rows += [f"  {stage}  {words}" for stage, words in _stages(store)]
+    rows += [f"runs: {', '.join(runs)}"] if runs else []
+    return rows
+
+
+def line(store: Store, host: str, link: LinkNow) -> str:
+    """The same in one line, for --watch."""
+    view = store.view
+    mark = "SIMULATED  " if store.simulated else ""
+    if view is None:
+        return f"{mark}{host}  {link.words}"
+    parts = [gpu_words(gpu_summary(view, link.frame_age_s)), _disk(view, link)]
+    parts += [f"{stage} {words}" for stage, words in _stages(store)]
+    return f"{mark}{_target(view, host)}  {'  '.join(parts)}  {link.words}"
+
+
+def as_json(store: Store, host: str, link: LinkNow, runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """For programs: the result's shape, and the host beside it. Ages in seconds; unknown is null, with the reason in ``missing``."""
+    view = store.view
+    gpus_age = view.age_s(view.nvml.boot_s, link.frame_age_s) if view and view.nvml else None
+    stages = {stage: outcome.row(one, view.boot_s) for stage, one in (view.stages or {}).items()} if view else {}
+    value: dict[str, Any] = {"simulated": store.simulated, "stages": stages, "host": host, "link": link_json(link), "runs": runs}
+    if view is None:
+        return {**value, "gpus": None, "nvml": None, "disk": None}
+    disk, nvml = view.disk, view.nvml
+    return {
+        **value,
+        "user": view.user or None,
+        "name": view.name or None,
+        "run": view.run.name if view.run else None,
+        "load1": view.load1.value,
+        "cpus": view.cpus,
+        "ram_available_bytes": view.ram_available_bytes.value,
+        "ram_total_bytes": view.ram_total_bytes.value,
+        "consoles": view.consoles,
+        "disk": {
+            "path": disk.path,
+            "free_bytes": disk.free_bytes.value,
+            "total_bytes": disk.total_bytes.value,
+            "inodes_free": disk.inodes_free.value,
+            "age_s": _rounded(view.age_s(disk.boot_s, link.frame_age_s)),
+        }
+        if disk
+        else None,
+        "nvml": {"state": nvml.state, "detail": nvml.detail, "driver": nvml.driver, "age_s": _rounded(gpus_age)} if nvml else None,
+        "gpus": None if view.gpus is None else [_gpu_json(gpu, gpus_age, store.simulated) for gpu in view.gpus],
+    }
+
+
+def _gpu_rows(view: HostView, link: LinkNow) -> list[str]:
+    gpus = gpu_summary(view, link.frame_age_s)
+    if not view.gpus:
+        return [f"GPUs: {'none listed' if view.gpus is not None else 'not told'} (NVML {gpus.state}{': ' + gpus.why if gpus.why else ''})"]
+    totals = {gpu.total_bytes.value for gpu in view.gpus}
+    of = f"MiB of {fmt.mib(totals.pop())}" if len(totals) == 1 else "MiB"
+    rows = [f"{'GPU':>4} {of:>16} {'%':>5} {'W':>6} {'°C':>4}  held by"]
+    for gpu in view.gpus:
+        used = _shown(gpu.used_bytes, fmt.mib) + ("" if gpu.reserve_apart is not False else " with reserve")
+        rest = (gpu.util_pct, gpu.power_w, gpu.temp_c)
+        numbers = [f"{value.value:.0f}" if value.value is not None else _short(value) for value in rest]
+        rows.append(f"{gpu.index:>4} {used:>16} {numbers[0]:>5} {numbers[1]:>6} {numbers[2]:>4}  {_holders(gpu)}")
+    driver = f", driver {view.nvml.driver}" if view.nvml and view.nvml.driver else ""
+    rows.append(f"GPU readings {fmt.age(gpus.age_s)} old, NVML {gpus.state}{driver}{': ' + gpus.why if gpus.why else ''}")
+    return rows
+
+
+def _holders(gpu: Gpu) -> str:
+    if gpu.procs is None:
+        return f"process list not read{': ' + gpu.error if gpu.error else ''}"
+    shown = [f"pid {one.pid} {sanitize.line(one.name, _NAME_CHARS)}".strip() for one in gpu.procs[:_SHOWN_HOLDERS]]
+    more = len(gpu.procs) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more > 0 else "") if shown else "nobody listed"
+
+
+def _stages(store: Store) -> list[tuple[str, str]]:
+    view = store.view
+    rows = []
+    for stage, one in ((view.stages if view else None) or {}).items():
+        progress = one.progress
+        done = f" {fmt.share(progress.done, progress.total)} {progress.unit or 'unit'}s" if progress else ""
+        rows.append((stage, f"{state_words(one)}{done}" + (f" ({one.why})" if one.why else "")))
+    return rows
+
+
+def _target(view: HostView | None, host: str) -> str:
+    return f"{view.user}@{view.name}" if view and view.user and view.name else host
+
+
+def _ram(view: HostView) -> str:
+    return f"RAM {_shown(view.ram_available_bytes, fmt.size)} free of {_shown(view.ram_total_bytes, fmt.size)}"
+
+
+def _disk(view: HostView, link: LinkNow) -> str:
+    if view.disk is None:
+        return "disk not told"
+    age = fmt.age(view.age_s(view.disk.boot_s, link.frame_age_s))
+    return f"disk {_shown(view.disk.free_bytes, fmt.size)} free of {_shown(view.disk.total_bytes, fmt.size)}, {age} old"
+
+
+def _gpu_json(gpu: Gpu, age_s: float | None, simulated: bool) -> dict[str, Any]:
+    readings: dict[str, Reading] = {key: getattr(gpu, key) for key in _METRICS}
+    return {
+        "index": gpu.index,
+        "uuid": gpu.uuid,
+        "name": gpu.name,
+        "simulated": simulated,
+        **{key: value.value for key, value in readings.items()},
+        "missing": {key: value.why for key, value in readings.items() if not value.known},
+        "reserve_apart": gpu.reserve_apart,
+        "procs": None if gpu.procs is None else [_process_json(one) for one in gpu.procs],
+        "age_s": _rounded(age_s),
+    }
+
+
+def _process_json(process: GpuProcess) -> dict[str, Any]:
+    return {"pid": process.pid, "bytes": process.bytes.value, "name": process.name, "here": process.here}
+
+
+def _shown(value: Reading, shape: Any) -> str:
+    return shape(value.value) if value.known else value.why
+
+
+def _short(value: Reading) -> str:
+    """The word of a missing reading without its detail, for a narrow column."""
+    return value.why.partition(":")[0]
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 3)

@@ -1,0 +1,82 @@
+"""``eaglewatch stop``: say what will be stopped, ask, ask the host, and wait until it has ended."""
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Coroutine
+from typing import Any
+
+from console.config import Host
+from console.core import fmt, reading
+from console.core.attempt import Attempt
+from console.headless import audit, hosts, outcome
+from console.headless.attach import choose_attempt
+from console.headless.follow import Followed, Follower, finish
+from console.headless.output import FailedError, Output, Result
+from console.headless.session import Session
+from console.remote.errors import RemoteError
+from pipeline.contract import telemetry
+from pipeline.errors import EXIT_DONE, EXIT_FAILED, UserError
+
+
+def command(arguments: argparse.Namespace, output: Output) -> Coroutine[Any, Any, int]:
+    if not arguments.yes and not sys.stdin.isatty():
+        raise UserError("stop asks before it acts, and there is no terminal to ask on: add --yes")
+    return _stop(arguments, hosts.find(arguments.host, output), output)
+
+
+async def _stop(arguments: argparse.Namespace, host: Host, output: Output) -> int:
+    async with Session(host, output, arguments.run) as session:
+        await session.connect()
+        await session.frame_of(arguments.run)
+        one = choose_attempt(session, arguments.host, arguments.run, arguments.stage)
+        if not one.live:
+            raise UserError(f"{one.stage} of run {arguments.run} on {arguments.host} does not run: {outcome.words(one)}")
+        output.say(f"eaglewatch: stops {_what(session, one, arguments.run, arguments.host)}")
+        if not arguments.yes and not await _confirmed():
+            raise FailedError("nothing was stopped")
+        await _ask_host(session, one, arguments)
+        followed = Followed(arguments.host, arguments.run, one.stage, one.id)
+        return finish(output, _judge(await Follower(session, followed, output).follow(), one.stage))
+
+
+def _what(session: Session, one: Attempt, run: str, host: str) -> str:
+    view, progress = session.store.view, one.progress
+    since = view.boot_s - one.started_boot_s if view and one.started_boot_s is not None else None
+    done = f", {fmt.share(progress.done, progress.total)} {progress.unit or 'unit'}s done" if progress else ""
+    return f"{one.stage} of run {run} on {host}: pid {one.pid}, started {fmt.duration(since)} ago by {one.by}{done}. What is finished stays"
+
+
+async def _confirmed() -> bool:
+    """Whether the operator types y. Waits on the descriptor, so that Ctrl-C still works."""
+    sys.stderr.write("Stop it? [y/N] ")
+    sys.stderr.flush()
+    loop, readable = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(sys.stdin.fileno(), readable.set)
+    try:
+        await readable.wait()
+    finally:
+        loop.remove_reader(sys.stdin.fileno())
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+async def _ask_host(session: Session, one: Attempt, arguments: argparse.Namespace) -> None:
+    """Ask for the stop, and put on record that it was asked and what was answered. Raises FailedError, RemoteError."""
+    noted = {"host": arguments.host, "run": arguments.run, "stage": one.stage, "attempt": one.id, "pid": one.pid}
+    audit.record("stop", **noted, reply=None)
+    try:
+        reply = await session.link.stop(arguments.run, one.stage, one.id, audit.who())
+    except RemoteError as error:
+        audit.record("stop", **noted, reply=f"error: {error}")
+        raise
+    audit.record("stop", **noted, reply=reading.text(reply, "state"))
+
+
+def _judge(ended: Result, stage: str) -> Result:
+    """STOPPED is what was asked for; an end of another kind, however good, is not."""
+    state = ended.stages.get(stage, {}).get("state")
+    if state == telemetry.STOPPED:
+        return Result(EXIT_DONE, ended.simulated, ended.stages)
+    if state == telemetry.DONE:
+        return Result(EXIT_FAILED, ended.simulated, ended.stages, f"{stage} was done before the stop reached it")
+    return ended

@@ -1,0 +1,88 @@
+"""What a machine keeps of its own actions: nothing is lost, nothing is asked for twice."""
+
+import json
+import multiprocessing
+import os
+from pathlib import Path
+
+import pytest
+
+from console.headless import audit
+from console.headless.output import FailedError
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    return tmp_path / "eaglewatch"
+
+
+def launch_and_die(host: str, pipe: "multiprocessing.connection.Connection") -> None:  # type: ignore[name-defined]
+    with audit.pending_launch(host, "r", "extract") as pending:
+        pipe.send(pending.attempt)
+        pipe.recv()
+        os._exit(9)
+
+
+def orphan(host: str = "h") -> str:
+    """The attempt id that a command wrote down before it was killed."""
+    ours, theirs = multiprocessing.Pipe()
+    process = multiprocessing.get_context("fork").Process(target=launch_and_die, args=(host, theirs))
+    process.start()
+    attempt = ours.recv()
+    with audit.pending_launch(host, "r", "extract") as mine:
+        assert not mine.found and mine.attempt != attempt, "a living command's launch is left alone"
+        mine.settle()
+    ours.send(None)
+    process.join(30)
+    return attempt
+
+
+def test_an_orphaned_launch_is_asked_for_again_once() -> None:
+    attempt = orphan()
+    with audit.pending_launch("other", "r", "extract") as pending:
+        assert not pending.found, "another host's launch is another launch"
+        pending.settle()
+    with audit.pending_launch("h", "r", "extract") as pending:
+        assert (pending.found, pending.attempt) == (True, attempt)
+        with audit.pending_launch("h", "r", "extract") as second:
+            assert second.attempt != attempt
+            second.settle()
+        pending.settle()
+    with audit.pending_launch("h", "r", "extract") as pending:
+        assert not pending.found
+        pending.settle()
+
+
+def test_a_launch_that_was_found_running_is_forgotten() -> None:
+    attempt = orphan()
+    assert not audit.forget_launch("h", "r", "extract", "20260101-000000-000000000000")
+    assert audit.forget_launch("h", "r", "extract", attempt)
+    assert not audit.forget_launch("h", "r", "extract", attempt)
+
+
+def test_rubbish_among_the_records_is_passed_over(state: Path) -> None:
+    (state / "launches").mkdir(parents=True)
+    (state / "launches" / "a.json").write_text("{torn")
+    (state / "launches" / "b.json").write_text(json.dumps({"host": "h", "run": "r", "stage": "extract", "attempt": "../../x"}))
+    with audit.pending_launch("h", "r", "extract") as pending:
+        assert not pending.found
+        assert json.loads(pending.path.read_text())["attempt"] == pending.attempt, "on disk before it is sent"
+
+
+def test_the_log_only_grows_and_says_who_and_when(state: Path) -> None:
+    audit.record("launch", host="h", reply=None)
+    audit.record("launch", host="h", reply="RUNNING")
+    rows = [json.loads(line) for line in (state / "audit.jsonl").read_text().splitlines()]
+    assert [row["reply"] for row in rows] == [None, "RUNNING"]
+    assert all(row["who"] and row["wall_s"] > 0 and row["what"] == "launch" for row in rows)
+    assert (state / "audit.jsonl").stat().st_mode & 0o777 == 0o600
+
+
+def test_an_action_that_cannot_be_recorded_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    with pytest.raises(FailedError, match=r"not taken|kept there"):
+        audit.record("stop", host="h")
+    with pytest.raises(FailedError), audit.pending_launch("h", "r", "extract"):
+        raise AssertionError("nothing may be sent")

@@ -1,0 +1,114 @@
+"""Whoever watches may die, leave or come late: the job goes on, one of it, and the numbers continue."""
+
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from console.rehearsal import home as homes
+from console.rehearsal import start
+from pipeline.contract.files import read_json
+from pipeline.host import procs
+from tests.headless.commands import Machine, Running, check_result, settings_text
+
+
+@pytest.fixture
+def settings(machine: Machine, tmp_path: Path) -> str:
+    start.ensure_running(str(machine.rehearsal_home))
+    path = tmp_path / "run.toml"
+    path.write_text(settings_text(machine))
+    return str(path)
+
+
+def working(line: dict) -> bool:
+    return line.get("state") == "RUNNING" and line["phase"] == "steady" and (line["samples"] or 0) > 0
+
+
+@pytest.mark.timeout(600)
+def test_killed_left_attached_refused_and_stopped(machine: Machine, begin: Callable[..., Running], settings: str) -> None:
+    launch = ("run", "extract", "--host", "rehearsal", "--run", "slow", "--settings", settings, "--json")
+    follower = begin(*launch)
+    before = follower.until(working, 240)
+    follower.kill()
+
+    # A second client comes and sees the same attempt further on.
+    watcher = begin("attach", "rehearsal", "--json")
+    after = watcher.until(lambda line: working(line) and line["samples"] > before["samples"])
+    assert after["attempt"] == before["attempt"] and after["mean_tokens_per_s"] > 0 and after["tokens"] > before["tokens"]
+
+    # It cannot be started twice, neither from here nor by hand.
+    told = machine.run(*launch)
+    assert told.returncode == 2
+    message = json.loads(told.stdout.splitlines()[-1])["error"]["message"]
+    assert "runs already" in message and before["attempt"] in message and "eaglewatch attach rehearsal --run slow" in message
+    assert len(machine.attempts("slow")) == 1
+
+    # Ctrl-C leaves the job alone and says so.
+    watcher.interrupt()
+    code, last = watcher.end(60)
+    assert code == 3
+    check_result(last, ok=False)
+    assert "extract goes on; eaglewatch attach rehearsal --run slow" in last["error"]["message"]
+    assert last["stages"]["extract"]["state"] == "RUNNING"
+    assert procs.alive(read_json(str(machine.attempts("slow")[0] / "ident.json")) or {})
+
+    # Another watcher is there when it is stopped, and says by whom.
+    witness = begin("attach", "rehearsal", "--run", "slow", "--json")
+    witness.until(working)
+    stopped = machine.run("stop", "rehearsal", "--run", "slow", "--stage", "extract", "--yes", "--json")
+    assert stopped.returncode == 0, stopped.stderr
+    result = json.loads(stopped.stdout.splitlines()[-1])
+    check_result(result, ok=True)
+    assert result["stages"]["extract"]["state"] == "STOPPED"
+    assert "stops extract of run slow on rehearsal: pid" in stopped.stderr
+    code, last = witness.end(60)
+    assert code == 1
+    check_result(last, ok=False)
+    assert "STOPPED: stopped by" in last["error"]["message"]
+    assert not procs.alive(read_json(str(machine.attempts("slow")[0] / "ident.json")) or {})
+    assert next(line["reply"] for line in machine.audit() if line["what"] == "stop") is None
+    again = machine.run("stop", "rehearsal", "--run", "slow", "--stage", "extract", "--yes")
+    assert again.returncode == 2 and "does not run: STOPPED" in again.stderr
+
+
+@pytest.mark.timeout(600)
+def test_a_command_that_dies_before_the_reply_is_resumed_not_repeated(
+    machine: Machine, begin: Callable[..., Running], settings: str
+) -> None:
+    """The reply comes two seconds after exec; the command is killed as soon as the host has claimed the attempt."""
+    launch = ("run", "extract", "--host", "rehearsal", "--run", "lost", "--settings", settings, "--json")
+    first = begin(*launch, "--limit", "12")
+    deadline = time.monotonic() + 60
+    while not machine.attempts("lost"):
+        assert time.monotonic() < deadline and first.process.poll() is None
+        time.sleep(0.005)
+    first.kill()
+    assert [line["reply"] for line in machine.audit() if line["what"] == "launch"] == [None]
+    second = begin(*launch, "--limit", "12")
+    code, last = second.end(300)
+    assert code == 0, second.messages
+    check_result(last, ok=True)
+    assert last["stages"]["extract"]["verified"] == 12
+    assert len(machine.attempts("lost")) == 1
+    assert list((machine.state / "eaglewatch" / "launches").glob("*.json")) == []
+
+
+@pytest.mark.timeout(600)
+def test_a_killed_server_shows_as_ages_and_the_numbers_come_back(machine: Machine, begin: Callable[..., Running], settings: str) -> None:
+    follower = begin("run", "extract", "--host", "rehearsal", "--run", "cut", "--settings", settings, "--json")
+    before = follower.until(working, 240)
+    server = homes.running_server(str(machine.rehearsal_home))
+    assert server is not None
+    os.kill(server["pid"], 9)
+    down = follower.until(lambda line: line["link"]["state"] == "RECONNECTING" and line["link"]["frame_age_s"] > 2)
+    assert down["state"] == "RUNNING", "a lost link changes ages, never a job's state"
+    assert down["gpu_memory"]["age_s"] >= down["link"]["frame_age_s"]
+    start.ensure_running(str(machine.rehearsal_home))
+    back_since = time.monotonic()
+    after = follower.until(lambda line: line["link"]["state"] == "LIVE" and line["link"]["frame_age_s"] < 3)
+    assert after["attempt"] == before["attempt"] and after["samples"] >= before["samples"]
+    assert time.monotonic() - back_since < 60, "within 10 s, six times that on a busy machine"
+    assert len(machine.attempts("cut")) == 1

@@ -1,0 +1,107 @@
+"""What is printed: never a trace of a hostile frame, never a number without its age, always JSON."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from console.core import sanitize
+from console.core.store import Store
+from console.headless import lines, outcome, status_lines
+from console.headless.lines import LinkNow
+from console.headless.session import link_words
+from console.remote.state import LinkStatus
+from tests.fakes.frames import attempt, frame, gpu, progress
+
+LIVE = LinkNow("LIVE", "LIVE 0.4 s", 0.4)
+NAMES = {"host": "h", "run": "r", "stage": "extract"}
+WORDS = st.sampled_from(["\x1b[2J", "DONE", "error: x\x07", "\u202e", "stale", "steady", "loading", "ok"])
+JUNK = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), WORDS, st.lists(st.integers(), max_size=2))
+
+
+def shown(one: Any, **changes: Any) -> Store:
+    store = Store()
+    store.greet({"simulated": True})
+    assert store.fold(frame(stages={"extract": one}, **changes))
+    return store
+
+
+def test_a_steady_line_has_every_number_and_every_age() -> None:
+    store = shown(attempt())
+    assert lines.progress_line(store, store.attempt("extract"), "extract", LIVE) == (
+        "SIMULATED  extract STEADY  80/200 samples  80.0 ktok of 200 ktok  80 files 8 GB  now 2.2/s 2,194 tok/s  mean 2.2/s 2,194 tok/s  "
+        "ETA 54 s  GPU 82,604 MiB of 8, 0.8 s old  disk 2.65 TB free, 1.4 s old  last file 2.4 s ago  LIVE 0.4 s"
+    )
+
+
+def test_loading_tells_how_far_and_no_time_left() -> None:
+    loading = progress(phase="loading", first_boot_s=None, note="64 weight files, 547 GB", load_done=14, load_total=64, done=0, tokens=0)
+    store = shown(attempt(progress=loading, ledger=None))
+    line = lines.progress_line(store, store.attempt("extract"), "extract", LIVE)
+    assert line.startswith("SIMULATED  extract LOADING  64 weight files, 547 GB, 14/64 weights  0/200 samples")
+    assert "ETA - (loading)" in line
+
+
+def test_missing_memory_is_told_and_does_not_narrow_the_range() -> None:
+    gpus = [gpu(0, used_bytes=0), gpu(1, used_bytes="stale: 12 s"), gpu(2, used_bytes=1)]
+    store = shown(attempt(), gpus=gpus, nvml={"state": "ok", "simulated": True, "boot_s": 137.0})
+    line = lines.progress_line(store, store.attempt("extract"), "extract", LIVE)
+    assert "GPU 0-1 MiB of 2 of 3 read, 1.4 s old" in line
+    told = lines.progress_json(store, store.attempt("extract"), NAMES, LIVE)
+    assert (told["gpu_memory"]["count"], told["gpu_memory"]["read"]) == (3, 2)
+    rows = status_lines.table(store, "h", LIVE, [])
+    assert any(row.lstrip().startswith("1 ") and "stale: 12 s" in row for row in rows)
+    assert status_lines.as_json(store, "h", LIVE, [])["gpus"][1]["missing"] == {"used_bytes": "stale: 12 s"}
+
+
+def test_a_ledger_that_contradicts_itself_is_told() -> None:
+    store = shown(attempt(ledger={"files": 80, "bytes": 1000, "tokens": 1, "last_boot_s": 136.0, "disagree": 2, "bad_lines": 0}))
+    assert "LEDGER: 2 contradictory lines  " in lines.progress_line(store, store.attempt("extract"), "extract", LIVE)
+
+
+def test_nothing_read_says_why() -> None:
+    store = shown(attempt(progress=None, ledger=None), gpus=None, nvml={"state": "stuck", "detail": "no answer for 12 s", "boot_s": None})
+    line = lines.progress_line(store, store.attempt("extract"), "extract", LIVE)
+    assert "GPU memory not read (no answer for 12 s)" in line
+    assert "not told (NVML stuck: no answer for 12 s)" in "\n".join(status_lines.table(store, "h", LIVE, []))
+
+
+@settings(max_examples=150)
+@given(
+    st.dictionaries(st.sampled_from(sorted(attempt())), JUNK, max_size=4),
+    st.dictionaries(st.sampled_from(sorted(progress())), JUNK, max_size=4),
+    st.dictionaries(st.sampled_from(sorted(gpu(0))), JUNK, max_size=4),
+    st.dictionaries(st.sampled_from([key for key in frame() if key not in ("boot_s", "stages", "gpus")]), JUNK, max_size=3),
+)
+def test_hostile_frames_print_safely(one: dict, inside: dict, card: dict, around: dict) -> None:
+    store = Store()
+    whole = attempt(**{"progress": progress(**inside), **one})
+    assert store.fold({**frame(stages={"extract": whole}, gpus=[{**gpu(0), **card}, None, 3]), **around})
+    found = store.attempt("extract")
+    assert found is not None
+    texts = [lines.progress_line(store, found, "extract", LIVE), status_lines.line(store, "h", LIVE), outcome.words(found)]
+    texts += status_lines.table(store, "h", LIVE, []) + outcome.summary(found)
+    assert all(sanitize.is_safe(text) for text in texts)
+    for value in (
+        lines.progress_json(store, found, NAMES, LIVE),
+        status_lines.as_json(store, "h", LIVE, []),
+        outcome.row(found, 138.0),
+    ):
+        json.dumps(value, allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (LinkStatus("LIVE", 0.4, 0, None, ""), "LIVE 0.4 s"),
+        (LinkStatus("LATE", 6.2, 0, None, ""), "LATE 6.2 s"),
+        (LinkStatus("NO DATA", 41.0, 0, None, "x"), "NO DATA 41 s (link up, host program silent)"),
+        (LinkStatus("RECONNECTING", 12.0, 3, 4.2, "h: refused"), "RECONNECTING 3, next in 4 s, data 12 s old: h: refused"),
+        (LinkStatus("CONNECTING", None, 1, None, ""), "CONNECTING 1"),
+        (LinkStatus("AUTH NEEDED", None, 1, None, "h: no key fits"), "AUTH NEEDED: h: no key fits"),
+    ],
+)
+def test_the_links_words(status: LinkStatus, words: str) -> None:
+    assert link_words(status) == words
