@@ -10,7 +10,7 @@ demo: $(VENV)/.setup-rehearsal
 	$(BIN)/eaglewatch rehearse --fresh
 
 test: lint
-	EAGLEWATCH_NO_SKIPS=1 $(BIN)/pytest -n 2 --dist loadgroup
+	NO_SKIPS=1 $(BIN)/pytest -n 2 --dist loadgroup
 
 lint: $(VENV)/.setup-dev
 	$(BIN)/ruff check .

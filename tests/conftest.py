@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-_STRICT = bool(os.environ.get("EAGLEWATCH_NO_SKIPS"))
+_STRICT = bool(os.environ.get("NO_SKIPS"))
 
 
 def pytest_terminal_summary(terminalreporter: "pytest.TerminalReporter") -> None:
