@@ -3,18 +3,23 @@
 import hashlib
 import json
 import os
+import re
 import zipfile
 from dataclasses import dataclass
 from typing import Any
 
+from pipeline.checks_config import check_causal, check_counts, max_positions, number
 from pipeline.errors import UserError
-from pipeline.tensor_files import TensorFileError, read_header
+from pipeline.paths import unusable
+from pipeline.tensor_files import TensorFileError, open_regular, read_header, sample_digest
 
 _TEXT_CONFIGS = ("text_config", "llm_config", "language_config")
 _LAYERS = ("num_hidden_layers", "n_layer", "num_layers")
 _HIDDEN = ("hidden_size", "n_embd", "d_model")
 _INDEXES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
 _SINGLES = ("model.safetensors", "pytorch_model.bin")
+_EMBEDDING = re.compile(r"(?:^|\.)(?:embed_tokens|wte)\.weight\Z")
+_LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks|block|layer)\.([0-9]{1,6})\.")
 
 
 @dataclass(frozen=True)
@@ -29,7 +34,20 @@ class ModelInfo:
     weight_files: int
     weight_bytes: int
     fingerprint: str
-    """sha256 over config.json and every weight file's name, size and header: changes with the model, takes no full read."""
+    """sha256 over config.json and every weight file's name, size, header and sampled blocks of its tensors' bytes (see
+    pipeline.tensor_files.sample_digest): changes with the model and its weights, takes no full read."""
+    max_positions: int | None
+    """Longest sample that it is made for, in tokens; None when config.json does not say."""
+    surely_causal: bool
+    """Whether its class's name shows a causal model; else the engine asks transformers."""
+
+
+@dataclass(frozen=True)
+class _Shard:
+    size: int
+    identity: list[str]
+    shapes: dict[str, Any]
+    """Tensor name to shape; empty where only a full read could tell."""
 
 
 def check_model(path: str) -> ModelInfo:
@@ -39,30 +57,59 @@ def check_model(path: str) -> ModelInfo:
     config_path = os.path.join(path, "config.json")
     config, config_raw = _read_json(config_path, "model.path")
     text = next((config[key] for key in _TEXT_CONFIGS if isinstance(config.get(key), dict)), config)
-    if config.get("is_encoder_decoder") or text.get("is_encoder_decoder"):
-        raise UserError(f"{config_path}: an encoder-decoder model; the verifier must be a decoder-only (causal) one")
+    surely_causal = check_causal(config, text, config_path)
+    check_counts(text, config_path)
+    num_layers = number(text, _LAYERS, config_path)
+    hidden_size = number(text, _HIDDEN, config_path)
+    vocab_size = number(text, ("vocab_size",), config_path)
     digest = hashlib.sha256(config_raw)
     total = 0
+    shapes: dict[str, Any] = {}
     shards = _weight_files(path)
     for name, tensors in shards.items():
-        size, header = _check_shard(path, name, tensors)
-        total += size
-        digest.update(json.dumps([name, size, hashlib.sha256(header).hexdigest()]).encode())
+        shard = _check_shard(path, name, tensors)
+        total += shard.size
+        shapes |= shard.shapes
+        digest.update(json.dumps([name, shard.size, *shard.identity]).encode())
+    _check_shapes(shapes, num_layers, hidden_size, vocab_size, config_path)
     return ModelInfo(
         path=path,
         model_type=str(config.get("model_type", "unknown")),
-        num_layers=_number(text, _LAYERS, config_path),
-        hidden_size=_number(text, _HIDDEN, config_path),
-        vocab_size=_number(text, ("vocab_size",), config_path),
+        num_layers=num_layers,
+        hidden_size=hidden_size,
+        vocab_size=vocab_size,
         weight_files=len(shards),
         weight_bytes=total,
         fingerprint=digest.hexdigest(),
+        max_positions=max_positions(text),
+        surely_causal=surely_causal,
     )
+
+
+def _check_shapes(shapes: dict[str, Any], num_layers: int, hidden_size: int, vocab_size: int, config_path: str) -> None:
+    """config.json against the tensors, where their names tell: an embedding may be padded, more layers may follow, never fewer."""
+    tables = {
+        name: shape[0]
+        for name, shape in shapes.items()
+        if _EMBEDDING.search(name) and isinstance(shape, list) and len(shape) == 2 and shape[1] == hidden_size
+    }
+    if tables and max(tables.values()) < vocab_size:
+        name = max(tables, key=lambda key: tables[key])
+        raise UserError(
+            f"{config_path}: vocab_size is {vocab_size}, but the token embedding {name} has {tables[name]} rows; "
+            "config.json and weights do not belong together: copy the model again"
+        )
+    layers = {int(match[1]) for name in shapes for match in [_LAYER.search(name)] if match}
+    if layers and max(layers) + 1 < num_layers:
+        raise UserError(
+            f"{config_path}: {num_layers} decoder layers, but the weights hold layers 0 to {max(layers)} only: layer {max(layers) + 1} "
+            "is lacking; config.json and weights do not belong together: copy the model again"
+        )
 
 
 def _read_json(path: str, what: str) -> tuple[dict[str, Any], bytes]:
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             raw = file.read()
         value = json.loads(raw)
     except FileNotFoundError:
@@ -76,14 +123,6 @@ def _read_json(path: str, what: str) -> tuple[dict[str, Any], bytes]:
     return value, raw
 
 
-def _number(config: dict[str, Any], keys: tuple[str, ...], path: str) -> int:
-    for key in keys:
-        value = config.get(key)
-        if isinstance(value, int) and not isinstance(value, bool) and value > 0:
-            return value
-    raise UserError(f"{path}: no {keys[0]}; the model's shape cannot be told")
-
-
 def _weight_files(path: str) -> dict[str, set[str]]:
     """Shard name to the tensors that the index says it holds (empty: no index)."""
     for index in _INDEXES:
@@ -93,6 +132,9 @@ def _weight_files(path: str) -> dict[str, set[str]]:
             weights = value.get("weight_map")
             if not isinstance(weights, dict) or not weights or not all(isinstance(name, str) for name in weights.values()):
                 raise UserError(f"{index_path}: no weight_map")
+            for name in weights.values():
+                if not name or unusable(name):
+                    raise UserError(f"{index_path}: weight_map names the file {name!r}, which no file can be called; copy it again")
             shards: dict[str, set[str]] = {}
             for tensor, name in weights.items():
                 shards.setdefault(name, set()).add(tensor)
@@ -103,8 +145,8 @@ def _weight_files(path: str) -> dict[str, set[str]]:
     raise UserError(f"model.path: no weights in {path} ({', '.join(_INDEXES[:1] + _SINGLES[:1])} expected)")
 
 
-def _check_shard(directory: str, name: str, tensors: set[str]) -> tuple[int, bytes]:
-    """Size and identifying bytes of one weight file. Raises UserError."""
+def _check_shard(directory: str, name: str, tensors: set[str]) -> _Shard:
+    """Look at one weight file. Raises UserError."""
     path = os.path.join(directory, name)
     try:
         size = os.stat(path).st_size
@@ -113,10 +155,11 @@ def _check_shard(directory: str, name: str, tensors: set[str]) -> tuple[int, byt
             absent = tensors - header.tensors.keys()
             if absent:
                 raise UserError(f"model weights: {path} lacks the tensor {min(absent)}, which the index places there; copy the model again")
-            return size, header.raw
+            identity = [hashlib.sha256(header.raw).hexdigest(), sample_digest(path, header.data_start)]
+            return _Shard(size, identity, {tensor: entry.get("shape") for tensor, entry in header.tensors.items()})
         # A torch archive is a zip file: its directory stands at the end, so that a truncated one has none.
-        with zipfile.ZipFile(path) as archive:
-            return size, json.dumps([[entry.filename, entry.file_size, entry.CRC] for entry in archive.infolist()]).encode()
+        with open_regular(path) as file, zipfile.ZipFile(file) as archive:
+            return _Shard(size, [json.dumps([[entry.filename, entry.file_size, entry.CRC] for entry in archive.infolist()])], {})
     except FileNotFoundError:
         raise UserError(f"model weights: {path} is missing; the index names it; copy it again") from None
     except OSError as error:

@@ -11,7 +11,7 @@ import zlib
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline.tensor_files import TensorFileError, parse_header
+from pipeline.tensor_files import TensorFileError, open_regular, parse_header
 
 _NAME = re.compile(r"hs_(0|[1-9][0-9]*)\.safetensors\Z")
 _CHUNK_BYTES = 8 << 20
@@ -107,7 +107,8 @@ def read(path: str) -> tuple[int, int, Any, Any]:
     """
     import numpy
 
-    with open(path, "rb", buffering=0) as file:
+    with open_regular(path, buffering=0) as opened:
+        file: Any = opened  # unbuffered, so it has readinto
         size = os.fstat(file.fileno()).st_size
         data = bytearray(size)
         view, filled, crc = memoryview(data), 0, 0

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from pipeline.contract.clock import boot_s
 from pipeline.hidden_states import Published
+from pipeline.tensor_files import open_regular
 
 _NAME = re.compile(r"ledger-[0-9]+\.jsonl\Z")
 
@@ -31,7 +32,7 @@ def read_ledgers(directory: str) -> dict[int, Entry]:
     """Newest entry of each sample over all ranks' ledgers; empty when there is none. Raises OSError."""
     entries: dict[int, Entry] = {}
     for name in sorted(filter(_NAME.match, os.listdir(directory))):
-        with open(os.path.join(directory, name), "rb") as file:
+        with open_regular(os.path.join(directory, name)) as file:
             for line in file:
                 entry = _parse(line)
                 if entry is not None:

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from pipeline import layers
 from pipeline.batches import WINDOW_BATCHES
 from pipeline.checks_data import PreparedData
 from pipeline.checks_model import ModelInfo
@@ -21,6 +22,8 @@ from pipeline.settings import Extract
 NAME = "data_config.json"
 FORMAT = "eaglewatch hidden states"
 FORMAT_VERSION = 1
+FILES = "hs_{i}.safetensors, i = dataset row: hidden_states bfloat16 [tokens, layers, hidden], token_ids int64 [tokens]"
+LAST_LAYER = "before the final norm"
 _PACKAGES = ("torch", "transformers", "safetensors", "datasets", "numpy")
 _IDENTITY = (
     ("model", "fingerprint", "another model"),
@@ -48,7 +51,7 @@ def describe(
     return {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
-        "files": "hs_{i}.safetensors, i = dataset row: hidden_states bfloat16 [tokens, layers, hidden], token_ids int64 [tokens]",
+        "files": FILES,
         "model": {
             "path": model.path,
             "fingerprint": model.fingerprint,
@@ -61,7 +64,7 @@ def describe(
             "layer_ids": list(layer_ids),
             "convention": convention,
             "vllm_layer_ids": list(vllm_layer_ids),
-            "last_layer": "before the final norm",
+            "last_layer": LAST_LAYER,
             "dtype": "bfloat16",
             "compute_dtype": settings.compute_dtype,
         },
@@ -90,12 +93,44 @@ def load(directory: str) -> dict[str, Any] | None:
     path = os.path.join(directory, NAME)
     if not os.path.lexists(path):
         return None
-    value = read_json(path)
+    value = read_json(path) if os.path.isfile(path) else None
     if value is None or value.get("format") != FORMAT or value.get("format_version") != FORMAT_VERSION:
         raise UserError(
             f"extract.output: {path} is not a manifest of this version; choose another extract.output, or move that directory away"
         )
     return value
+
+
+def damage(found: dict[str, Any], wanted: dict[str, Any]) -> str | None:
+    """What in a directory's manifest contradicts itself, or the model that it names by fingerprint; None when it is sound."""
+    if type(found["format_version"]) is not int:
+        return f"format_version is {found['format_version']!r}, not {FORMAT_VERSION}"
+    for section in ("model", "hidden_states", "data"):
+        if not isinstance(found.get(section), dict):
+            return f"{section} is {found.get(section)!r}; it must hold names and values"
+    model, states = found["model"], found["hidden_states"]
+    fixed: list[tuple[str, Any, Any]] = [("files", found.get("files"), FILES), ("last_layer", states.get("last_layer"), LAST_LAYER)]
+    if model.get("fingerprint") == wanted["model"]["fingerprint"]:
+        fixed += [(key, model.get(key), wanted["model"][key]) for key in ("model_type", "num_layers", "hidden_size", "vocab_size")]
+    for key, there, right in fixed:
+        if type(there) is not type(right) or there != right:
+            return f"{key} is {there!r}, not {right!r}"
+    if not isinstance(found.get("continued", []), list):
+        return f"continued is {found['continued']!r}, not a list"
+    return _layers_damage(states, model.get("num_layers"))
+
+
+def _layers_damage(states: dict[str, Any], num_layers: Any) -> str | None:
+    ids, convention, recorded = (states.get(key) for key in ("layer_ids", "convention", "vllm_layer_ids"))
+    if type(num_layers) is not int or not isinstance(ids, list) or not isinstance(convention, str):
+        return f"layer_ids {ids!r}, convention {convention!r} and num_layers {num_layers!r} are not what such a file holds"
+    try:
+        converted = list(layers.convert(ids, convention, "vllm", num_layers))
+    except UserError as error:
+        return f"its layer ids do not fit its model: {error}"
+    if not isinstance(recorded, list) or recorded != converted or not all(type(number) is int for number in recorded):
+        return f"layer_ids {ids} of the {convention} convention are {converted} in the vllm convention, but vllm_layer_ids is {recorded!r}"
+    return None
 
 
 def check_same(directory: str, found: dict[str, Any], wanted: dict[str, Any]) -> None:

@@ -13,6 +13,7 @@ from pipeline.checks_data import PreparedData, check_data
 from pipeline.checks_model import ModelInfo, check_model
 from pipeline.errors import UserError
 from pipeline.ledger import Entry, read_ledgers
+from pipeline.paths import resolve
 from pipeline.settings import Settings
 from pipeline.sizes import size
 
@@ -60,24 +61,21 @@ class Plan:
 
 
 def output_directory(settings: Settings, run_directory: str) -> str:
-    return resolve(run_directory, settings.extract.output)
+    """Where the hidden states go. Raises UserError."""
+    return resolve(run_directory, settings.extract.output, "extract.output")
 
 
-def resolve(run_directory: str, path: str) -> str:
-    """A path from the settings: relative ones start at the run directory."""
-    return os.path.abspath(os.path.join(run_directory, os.path.expanduser(path)))
-
-
-def make_plan(settings: Settings, run_directory: str, limit: int | None) -> Plan:
+def make_plan(settings: Settings, run_directory: str, limit: int | None, verify_only: bool = False) -> Plan:
     """Check model, data, layers and output directory. Raises UserError."""
     extract = settings.extract
-    model = check_model(resolve(run_directory, settings.model.path))
+    model = check_model(resolve(run_directory, settings.model.path, "model.path"))
     chosen, convention, states = layers.resolve(extract.layer_ids, extract.convention, model.num_layers)
-    data = check_data(resolve(run_directory, extract.data), model.vocab_size, extract.max_length_tokens)
+    data = check_data(resolve(run_directory, extract.data, "extract.data"), model.vocab_size, extract.max_length_tokens)
+    _check_positions(model, data)
     output = output_directory(settings, run_directory)
     planned_bytes = sum(hidden_states.file_bytes(length, len(states), model.hidden_size) for length in data.lengths)
     wanted = manifest.describe(extract, model, data, chosen, convention, states, planned_bytes)
-    found, ledger, sizes = _look_at_output(output, wanted)
+    found, ledger, sizes = _look_at_output(output, wanted, verify_only)
     samples = len(data) if limit is None else min(limit, len(data))
     done = {
         index
@@ -85,6 +83,15 @@ def make_plan(settings: Settings, run_directory: str, limit: int | None) -> Plan
         if sizes.get(index) == entry.file_bytes and index < samples and entry.tokens == data.lengths[index]
     }
     return Plan(settings, model, data, states, output, wanted, found, samples, ledger, frozenset(range(samples)) - done)
+
+
+def _check_positions(model: ModelInfo, data: PreparedData) -> None:
+    longest = max(data.lengths)
+    if model.max_positions is not None and longest > model.max_positions:
+        raise UserError(
+            f"extract.data: sample {data.lengths.index(longest)} has {longest} tokens, and the model is made for {model.max_positions} "
+            f"(config.json); set extract.max_length_tokens to {model.max_positions} or less, which cuts longer samples"
+        )
 
 
 def check_space(plan: Plan) -> None:
@@ -105,8 +112,13 @@ def check_space(plan: Plan) -> None:
         )
 
 
-def _look_at_output(output: str, wanted: dict[str, Any]) -> tuple[dict[str, Any] | None, dict[int, Entry], dict[int, int]]:
-    """(manifest, ledger, size of each hidden-state file) of an output directory. Raises UserError when it is not this extraction's."""
+def _look_at_output(
+    output: str, wanted: dict[str, Any], verify_only: bool
+) -> tuple[dict[str, Any] | None, dict[int, Entry], dict[int, int]]:
+    """(manifest, ledger, size of each hidden-state file) of an output directory.
+
+    Raises UserError when it is not this extraction's, or its manifest is damaged; ``verify_only`` leaves the damage to the check.
+    """
     try:
         with os.scandir(output) as entries:
             files = [(hidden_states.index_of(entry.name), entry) for entry in entries]
@@ -121,7 +133,14 @@ def _look_at_output(output: str, wanted: dict[str, Any]) -> tuple[dict[str, Any]
             "choose another extract.output, or move that directory away"
         )
     if found is not None and (sizes or ledger):
-        manifest.check_same(output, found, wanted)
+        problem = manifest.damage(found, wanted)
+        if problem and not verify_only:
+            raise UserError(
+                f"extract.output: {os.path.join(output, manifest.NAME)} is damaged: {problem}; put it back from a copy, or choose "
+                "another extract.output"
+            )
+        if not problem:
+            manifest.check_same(output, found, wanted)
     elif found is not None:
         found = None  # begun and never filled: it binds nobody
     return found, ledger, sizes

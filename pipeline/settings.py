@@ -9,8 +9,9 @@ import msgspec
 from pipeline.errors import UserError
 
 T = TypeVar("T")
-AtLeast0 = Annotated[int, msgspec.Meta(ge=0)]
-AtLeast1 = Annotated[int, msgspec.Meta(ge=1)]
+_MOST_BYTES = (1 << 63) - 1
+Tokens = Annotated[int, msgspec.Meta(ge=1, le=1 << 24)]
+Threads = Annotated[int, msgspec.Meta(ge=1, le=64)]
 
 
 class Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -33,21 +34,22 @@ class Extract(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """None: [2, L/2, L-3, L] for L decoder layers."""
     convention: Literal["vllm", "hf", "output", "sglang"] = "vllm"
     """How ``layer_ids`` counts; see pipeline.layers."""
-    max_length_tokens: AtLeast1 = 4096
+    max_length_tokens: Tokens = 4096
     """Longer samples are cut here."""
-    batch_samples: AtLeast1 = 8
-    batch_tokens: AtLeast1 = 16384
+    batch_samples: Annotated[int, msgspec.Meta(ge=1, le=4096)] = 8
+    batch_tokens: Tokens = 16384
     """Padded tokens in a batch, at most."""
-    device: Annotated[str, msgspec.Meta(pattern=r"^(auto|cpu|cuda(:[0-9]+)?)$")] = "auto"
+    device: Annotated[str, msgspec.Meta(pattern=r"^(auto|cpu|cuda(:[0-9]{1,3})?)$")] = "auto"
     """auto, cpu, cuda or cuda:N."""
     compute_dtype: Literal["model", "bfloat16", "float16", "float32"] = "model"
     """What the model computes in; ``model``: as its config.json says. Hidden states are stored in bf16 either way."""
-    threads: AtLeast0 = 0
+    threads: Annotated[int, msgspec.Meta(ge=0, le=1024)] = 0
     """CPU threads of torch; 0 leaves torch's default."""
-    writer_threads: AtLeast1 = 4
-    buffer_bytes: AtLeast1 = 2 << 30
+    writer_threads: Threads = 4
+    """Threads that write, and later re-read, the files."""
+    buffer_bytes: Annotated[int, msgspec.Meta(ge=1, le=_MOST_BYTES)] = 2 << 30
     """Hidden states waiting for the disk, at most; the engine waits when it is full."""
-    min_free_bytes: AtLeast0 = 20 * 10**9
+    min_free_bytes: Annotated[int, msgspec.Meta(ge=0, le=_MOST_BYTES)] = 20 * 10**9
     """The stage stops cleanly when the disk has less."""
 
 

@@ -11,15 +11,16 @@ import re
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from pipeline import hidden_states
 from pipeline.contract.files import sync_directory
 from pipeline.errors import StageError
 from pipeline.ledger import Ledger
+from pipeline.partial import PARTIAL, clean_up
 from pipeline.sizes import size
 
-PARTIAL = ".partial"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _OS_ERROR = re.compile(r"\(os error (\d+)\)")
 
@@ -48,9 +49,8 @@ class Store:
         self._min_free_bytes = min_free_bytes
         self._on_published = on_published
         self._partial = os.path.join(directory, PARTIAL)
+        clean_up(directory)
         try:
-            os.makedirs(self._partial, mode=0o700, exist_ok=True)
-            clean_up(directory)
             self._ledger = Ledger(directory)
         except OSError as error:
             raise StageError(f"{error.filename or directory}: cannot be written: {error.strerror}") from None
@@ -62,9 +62,8 @@ class Store:
         self._commit_lock = threading.Lock()
         self._commit_error: Exception | None = None
         self._renamed: list[tuple[int, hidden_states.Published]] = []
-        self._threads = [threading.Thread(target=self._work, name=f"writer-{number}") for number in range(writer_threads)]
-        for thread in self._threads:
-            thread.start()
+        self._threads: list[threading.Thread] = []
+        self._start(writer_threads)
 
     def put(self, index: int, token_ids: Any, states: Any) -> None:
         """Hand over one sample: int64 [tokens] and contiguous bfloat16 [tokens, layers, hidden], both on the CPU and not changed later.
@@ -95,6 +94,17 @@ class Store:
         for thread in self._threads:
             thread.join()
         self._ledger.close()
+
+    def _start(self, count: int) -> None:
+        """All writers, or none and StageError: a half-built store has nobody who would close it."""
+        for number in range(count):
+            thread = threading.Thread(target=self._work, name=f"writer-{number}")
+            try:
+                thread.start()
+            except RuntimeError as error:  # the limit on processes, or no memory for another stack
+                self.close()
+                raise StageError(f"writer thread {number + 1} of {count} cannot start: {error}; lower extract.writer_threads") from None
+            self._threads.append(thread)
 
     def _raise(self) -> None:
         if self._error is not None:
@@ -142,7 +152,8 @@ class Store:
             file_bytes, crc32 = hidden_states.save(temporary, token_ids, states)
             os.replace(temporary, os.path.join(self._directory, name))
         except Exception as error:
-            clean_up(self._directory, name)
+            with suppress(OSError):
+                os.unlink(temporary)
             raise self._explain(index, error) from error
         return hidden_states.Published(len(token_ids), file_bytes, crc32, statistics)
 
@@ -182,13 +193,3 @@ class Store:
             f"({size(self._left_bytes)} still to write, {size(self._min_free_bytes)} kept free); {todo}; "
             "start the stage again then, it goes on from here"
         )
-
-
-def clean_up(directory: str, name: str | None = None) -> None:
-    """Remove unpublished files (of one sample, or all). Only for the holder of the output directory's lock."""
-    partial = os.path.join(directory, PARTIAL)
-    for entry in os.listdir(partial) if name is None else [name]:
-        try:
-            os.unlink(os.path.join(partial, entry))
-        except FileNotFoundError:
-            pass

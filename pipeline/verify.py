@@ -9,12 +9,22 @@ import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
-from pipeline import hidden_states
+from pipeline import hidden_states, manifest
+from pipeline.errors import StageError
 from pipeline.ledger import Entry
 from pipeline.preflight import Plan
 from pipeline.tensor_files import TensorFileError, read_header
 
 Problem = tuple[str, str]
+
+
+def check_manifest(plan: Plan, ledger: dict[int, Entry]) -> list[Problem]:
+    """The directory's data_config.json against itself and the plan; without samples it binds nobody. Raises UserError."""
+    if not ledger:
+        return []
+    found = manifest.load(plan.output)
+    problem = "missing" if found is None else manifest.damage(found, plan.manifest)
+    return [(manifest.NAME, problem)] if problem else []
 
 
 def check_headers(plan: Plan, ledger: dict[int, Entry]) -> list[Problem]:
@@ -66,7 +76,10 @@ def check_files(
     on_checked: Callable[[Problem | None], None],
     stop: threading.Event,
 ) -> list[Problem]:
-    """Read files whole, in ``threads`` threads. ``on_checked`` is called after each, from one thread; ``stop`` ends it early."""
+    """Read files whole, in ``threads`` threads. ``on_checked`` is called after each, from one thread; ``stop`` ends it early.
+
+    Raises StageError when the threads cannot start.
+    """
     problems: list[Problem] = []
 
     def check(index: int) -> Problem | None:
@@ -76,7 +89,12 @@ def check_files(
         return (hidden_states.file_name(index), problem) if problem else None
 
     with ThreadPoolExecutor(threads, "verify") as pool:
-        for problem in pool.map(check, indices):
+        try:
+            results = pool.map(check, indices)
+        except RuntimeError as error:  # the limit on processes, or no memory for another stack
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise StageError(f"{threads} threads to verify with cannot start: {error}; lower extract.writer_threads") from None
+        for problem in results:
             if stop.is_set():
                 break
             if problem:

@@ -10,6 +10,10 @@ import time
 from typing import Any, Dict, List, Tuple
 
 from pipeline.contract.clock import boot_id, boot_s
+from pipeline.contract.files import loads
+
+MAX_LINE_BYTES = 1 << 17
+"""A longer line is no event: frames carry the last ones whole."""
 
 LAUNCHED = "launched"
 """The job has exec'd. Fields: pid."""
@@ -53,7 +57,7 @@ def append_event(attempt_directory: str, by: str, kind: str, **fields: Any) -> D
 
 
 def read_events(path: str, offset: int = 0, max_bytes: int = 4 << 20) -> Tuple[List[Dict[str, Any]], int]:
-    """Events from a byte offset, and the offset after the last whole line. Lines that are no JSON object are left out."""
+    """Events from a byte offset, and the offset after the last whole line. Lines that are no JSON object, or too long, are left out."""
     try:
         with open(path, "rb") as file:
             file.seek(offset)
@@ -64,7 +68,7 @@ def read_events(path: str, offset: int = 0, max_bytes: int = 4 << 20) -> Tuple[L
     events = []
     for line in data[:end].splitlines():
         try:
-            event = json.loads(line.decode("utf-8", "replace"))
+            event = loads(line.decode("utf-8", "replace")) if len(line) <= MAX_LINE_BYTES else None
         except (ValueError, RecursionError):
             continue
         if isinstance(event, dict):

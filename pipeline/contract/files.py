@@ -4,6 +4,10 @@ import json
 import os
 from typing import Any, Dict, Optional
 
+_MAX_DEPTH = 32
+_MAX_DIGITS = 32
+"""Some Pythons refuse integers of more than 4300 digits, others write them."""
+
 
 def write_json(path: str, value: Any, durable: bool = True) -> None:
     """Publish ``value`` at ``path`` by temp file and rename, mode 0600. Raises OSError; the old file then stays.
@@ -41,11 +45,38 @@ def sync_directory(path: str) -> None:
         os.close(fd)
 
 
+def loads(text: str) -> Any:
+    """JSON that somebody else wrote, so that it can be sent on whole. Raises ValueError or RecursionError.
+
+    NaN, infinities and integers that no counter reaches become None; nesting that a reader at the other end may refuse is an error.
+    """
+    value = json.loads(text, parse_constant=_none, parse_int=_integer)
+    _check_depth(value, _MAX_DEPTH)
+    return value
+
+
 def read_json(path: str) -> Optional[Dict[str, Any]]:
     """The object at ``path``; None when there is no such file, or it holds no JSON object (torn, foreign)."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
-            value = json.load(file)
+            value = loads(file.read())
     except (OSError, ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
+
+
+def _none(_text: str) -> None:
+    return None
+
+
+def _integer(text: str) -> Optional[int]:
+    return int(text) if len(text) <= _MAX_DIGITS else None
+
+
+def _check_depth(value: Any, left: int) -> None:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    if inner and not left:
+        raise ValueError("nested too deep")
+    for one in inner:
+        if isinstance(one, (dict, list)):
+            _check_depth(one, left - 1)

@@ -10,6 +10,8 @@ not-supported and stale stay four different things; a missing key means "never r
 from typing import Any, Dict, Optional, Union
 
 Metric = Union[int, float, str]
+LARGEST = 1 << 63
+"""No number of a frame is larger, so that each fits into a float and its sums stay finite."""
 
 NOT_SUPPORTED = "not-supported"
 NO_PERMISSION = "no-permission"
@@ -35,6 +37,8 @@ ENDED_UNKNOWN = "ENDED_UNKNOWN"
 """The process is gone and nobody saw its exit code. Never told as "failed"."""
 UNVERIFIED = "UNVERIFIED"
 """Exit code 0 without a receipt that says verified: not done."""
+UNREADABLE = "UNREADABLE"
+"""The attempt's files hold what nothing can be concluded from: neither live nor ended."""
 
 LIVE_STATES = (LAUNCHING, RUNNING, STOPPING)
 
@@ -52,10 +56,10 @@ NVML_ERROR = "error"
 
 
 def number(value: Any) -> Optional[float]:
-    """The number that a metric holds, or None. Booleans, NaN and infinities count as not measured."""
+    """The number that a metric holds, or None. Booleans, NaN, and what is beyond 2**63 either way count as not measured."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    return value if value == value and abs(value) != float("inf") else None
+    return value if abs(value) <= LARGEST else None
 
 
 def missing(word: str, detail: str = "") -> str:

@@ -41,7 +41,7 @@ class TransformersEngine:
         self._device = _device(extract.device)
         dtype = "auto" if extract.compute_dtype == "model" else getattr(torch, extract.compute_dtype)
         try:
-            model = _load_model(self._info.path, dtype, self._settings.model.trust_remote_code, on_progress)
+            model = _load_model(self._info, dtype, self._settings.model.trust_remote_code, on_progress)
             model = model.eval().to(self._device)
         except Exception as error:
             raise self._explain(error, "the model cannot be loaded") from error
@@ -71,7 +71,7 @@ class TransformersEngine:
             token_ids = [torch.from_numpy(data.token_ids(index)) for index in batch.indices]
             try:
                 captured = self._forward(token_ids, batch.padded_tokens)
-            except (RuntimeError, MemoryError) as error:
+            except Exception as error:  # a model's own code may raise anything
                 what = f"the batch of samples {', '.join(map(str, batch.indices))} ({batch.padded_tokens} padded tokens each) failed"
                 raise self._explain(error, what) from error
             for row, (index, ids) in enumerate(zip(batch.indices, token_ids, strict=True)):
@@ -171,15 +171,25 @@ def _device(name: str) -> Any:
     return device
 
 
-def _load_model(path: str, dtype: Any, trust_remote_code: bool, on_progress: Callable[[int, int], None]) -> Any:
-    """The model without its output head where there is such a class. Raises StageError when the checkpoint lacks weights of the decoder."""
+def _load_model(info: ModelInfo, dtype: Any, trust_remote_code: bool, on_progress: Callable[[int, int], None]) -> Any:
+    """The model without its output head where there is such a class.
+
+    Raises StageError when the checkpoint lacks weights of the decoder, UserError when it is no causal model.
+    """
     from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
     from transformers.utils import logging
 
     logging.disable_progress_bar()
     logging.set_verbosity_error()
+    path = info.path
     config = AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=trust_remote_code)
     remote = getattr(config, "auto_map", None) or {}
+    kinds = {info.model_type, getattr(config.get_text_config(), "model_type", "")}
+    if not info.surely_causal and "AutoModelForCausalLM" not in remote and not kinds & MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.keys():
+        raise UserError(
+            f"{path}: model_type {info.model_type} is no causal language model that transformers knows; choose another verifier"
+        )
     loader = AutoModelForCausalLM if "AutoModelForCausalLM" in remote and "AutoModel" not in remote else AutoModel
     set_hook = getattr(logging, "set_tqdm_hook", lambda hook: None)  # transformers from 5.3 on
     set_hook(lambda make, arguments, keywords: _Counted(make, arguments, keywords, on_progress))
@@ -189,13 +199,16 @@ def _load_model(path: str, dtype: Any, trust_remote_code: bool, on_progress: Cal
         )
     finally:
         set_hook(None)
-    model, info = loaded
+    model, report = loaded
     # transformers fills what the checkpoint lacks with random numbers and only warns.
     decoder = model.get_decoder()
     prefix = next((f"{name}." if name else "" for name, module in model.named_modules() if module is decoder), "")
-    absent = sorted(name for name in info["missing_keys"] if name.startswith(prefix) and not name.startswith("lm_head"))
+    absent = sorted(name for name in report["missing_keys"] if name.startswith(prefix) and not name.startswith("lm_head"))
     if absent:
-        raise StageError(f"{path}: the checkpoint lacks {len(absent)} weights of the decoder, {absent[0]} first; copy the model again")
+        raise StageError(
+            f"{path}: the checkpoint lacks {len(absent)} weights of the decoder, {absent[0]} first, "
+            "that config.json asks for; copy the model again"
+        )
     return model
 
 

@@ -7,6 +7,8 @@ from pipeline.contract import events, files
 
 _ENTRIES = 4096
 _LAST = 20
+MAX_BYTES = 1 << 18
+"""Of one JSON file: frames carry it whole."""
 
 _json: Dict[str, Tuple[Tuple[int, int, int], Optional[Dict[str, Any]]]] = {}
 _events: Dict[str, "EventLog"] = {}
@@ -35,7 +37,7 @@ class EventLog:
 
 
 def read_json(path: str) -> Optional[Dict[str, Any]]:
-    """As ``files.read_json``; the caller must not change what it gets."""
+    """As ``files.read_json``, and None for a file that is too large; the caller must not change what it gets."""
     try:
         status = os.stat(path)
     except OSError:
@@ -44,7 +46,7 @@ def read_json(path: str) -> Optional[Dict[str, Any]]:
     key = (status.st_ino, status.st_size, status.st_mtime_ns)
     known = _json.pop(path, None)
     if known is None or known[0] != key:
-        known = (key, files.read_json(path))
+        known = (key, files.read_json(path) if status.st_size <= MAX_BYTES else None)
     _keep(_json, path, known)
     return known[1]
 

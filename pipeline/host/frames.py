@@ -2,7 +2,7 @@
 
 import os
 import time
-from typing import Any, Callable, Dict, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from pipeline.contract import WIRE_VERSION, layout
 from pipeline.contract.clock import boot_s
@@ -49,7 +49,10 @@ class Frames:
         self._part(frame, "control", lambda: None if run is None else self._control.view(run))
         self._part(frame, "agent", self._agent)
         self._part(frame, "run", lambda: None if run is None else self._run(run))
-        self._part(frame, "stages", lambda: {} if run is None else self._stages(run))
+        broken: List[str] = []
+        self._part(frame, "stages", lambda: {} if run is None else self._stages(run, broken))
+        if broken:
+            frame["broken"] = frame.get("broken", []) + broken
         return frame
 
     @staticmethod
@@ -65,20 +68,27 @@ class Frames:
         own = {"pid": os.getpid(), "code": self._code, "cpu_s": round(time.process_time(), 3)}
         return own if stat is None else dict(own, rss_bytes=stat.rss_bytes)
 
-    def _stages(self, run: str) -> Dict[str, Any]:
+    def _stages(self, run: str, broken: List[str]) -> Dict[str, Any]:
         run_directory = layout.run_dir(self._data_dir, run)
         views = state.newest(run_directory)
-        counters = {}
+        counters: Dict[str, Tuple[LedgerCounter, DirectoryCounter]] = {}
         for stage, view in views.items():
-            output = output_directory(run_directory, stage)
-            if output is not None:
-                both = counters.get(output) or self._counters.get(output) or (LedgerCounter(output), DirectoryCounter(output))
-                counters[output] = both
-                view["ledger"], view["directory"] = both[0].poll(), both[1].poll()
-            else:
-                view["ledger"] = view["directory"] = None
+            view["ledger"] = view["directory"] = None
+            try:
+                self._count(run_directory, stage, view, counters)
+            except Exception as error:  # one output that cannot be counted hides neither its stage nor the others
+                broken.append(f"{stage}: {type(error).__name__}: {error}"[:300])
         self._counters = counters
         return views
+
+    def _count(
+        self, run_directory: str, stage: str, view: Dict[str, Any], counters: Dict[str, Tuple[LedgerCounter, DirectoryCounter]]
+    ) -> None:
+        output = output_directory(run_directory, stage)
+        if output is not None:
+            both = counters.get(output) or self._counters.get(output) or (LedgerCounter(output), DirectoryCounter(output))
+            counters[output] = both
+            view["ledger"], view["directory"] = both[0].poll(), both[1].poll()
 
     def _run(self, run: str) -> Dict[str, Any]:
         directory = layout.run_dir(self._data_dir, run)

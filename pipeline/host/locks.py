@@ -11,6 +11,8 @@ import os
 import time
 from typing import Any, Dict, Optional
 
+from pipeline.contract.files import loads
+from pipeline.contract.telemetry import number
 from pipeline.host import procs
 
 PATIENCE_S = 1.0
@@ -95,7 +97,7 @@ def read_holder(path: str) -> Dict[str, Any]:
     """What the lock file says; {} when it says nothing readable. It may be about somebody who is gone: see ``is_held``."""
     try:
         with open(path, "rb") as file:
-            value = json.loads(file.readline(1 << 16).decode("utf-8", "replace"))
+            value = loads(file.readline(1 << 16).decode("utf-8", "replace"))
     except (OSError, ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
@@ -117,12 +119,15 @@ def is_held(path: str) -> bool:
         os.close(fd)
 
 
-def describe_holder(holder: Dict[str, Any]) -> str:
+def describe_holder(holder: Any) -> str:
     """One line for people: attempt, pid, who started it and since when; "an unknown process" when the file does not tell."""
-    if not holder.get("attempt"):
+    if not isinstance(holder, dict) or not holder.get("attempt"):
         return "an unknown process (the lock file does not name it)"
-    since = holder.get("since_wall_s")
-    when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(since)) if isinstance(since, (int, float)) else "unknown"
+    since = number(holder.get("since_wall_s"))
+    try:
+        when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(since)) if since is not None else "unknown"
+    except (ValueError, OverflowError, OSError):  # no year that the C library knows
+        when = "unknown"
     gone = "" if procs.alive(holder) else ", which has ended"
     return "attempt {} (pid {}{}, started by {}, since {})".format(holder["attempt"], holder.get("pid"), gone, holder.get("by"), when)
 

@@ -14,8 +14,25 @@ from pipeline.host.verdict import Files, judge, number_or_0
 
 
 def view(directory: str, now: Optional[float] = None) -> Dict[str, Any]:
-    """One attempt as in ``telemetry.ATTEMPT``, but for ledger and directory. ``now`` is the host's ``boot_s``."""
-    now = boot_s() if now is None else now
+    """One attempt as in ``telemetry.ATTEMPT``, but for ledger and directory. ``now`` is the host's ``boot_s``.
+
+    Never raises: of files that nothing can be concluded from the state is UNREADABLE, and other attempts are not touched by it.
+    """
+    try:
+        return _view(directory, boot_s() if now is None else now)
+    except Exception as error:
+        return dict(
+            dict.fromkeys(telemetry.ATTEMPT),
+            stage=os.path.basename(os.path.dirname(directory)),
+            attempt=os.path.basename(directory),
+            state=telemetry.UNREADABLE,
+            why=f"its files cannot be understood: {type(error).__name__}: {error}"[:300],
+            log=_log(directory),
+            events=[],
+        )
+
+
+def _view(directory: str, now: float) -> Dict[str, Any]:
     read = Files(directory)
     state, why = judge(read, now)
     live = state in telemetry.LIVE_STATES
@@ -113,7 +130,7 @@ def _shift(read: Files) -> float:
 
 def _moved(value: Any, shift: float) -> Optional[float]:
     number = telemetry.number(value)
-    return None if number is None else round(number + shift, 3)
+    return None if number is None else telemetry.number(round(number + shift, 3))
 
 
 def _move_all(values: Dict[str, Any], shift: float) -> Dict[str, Any]:

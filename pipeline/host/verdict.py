@@ -39,7 +39,8 @@ class Files:
 
     def holder(self) -> Optional[Dict[str, Any]]:
         refused = self.events.newest.get(events.REFUSED) or {}
-        return (self.exit or {}).get("holder") or refused.get("holder")
+        named = [one for one in ((self.exit or {}).get("holder"), refused.get("holder")) if isinstance(one, dict) and one]
+        return named[0] if named else None
 
 
 def judge(read: Files, now: float) -> Tuple[str, str]:
@@ -83,7 +84,7 @@ def _judge_unended(read: Files, now: float) -> Optional[Tuple[str, str]]:
 
 
 def _judge_ended(read: Files, ended: Dict[str, Any]) -> Tuple[str, str]:
-    code, number = ended.get("code"), ended.get("signal")
+    code, number = _whole(ended.get("code")), _whole(ended.get("signal"))
     if ended.get("refused"):
         return telemetry.REFUSED, f"the stage is held by {locks.describe_holder(read.holder() or {})}"
     if code == 0 and _verified(read):
@@ -137,6 +138,11 @@ def _host_log(read: Files) -> str:
     except OSError:
         return ""
     return f": {lines[-1]}" if lines else ""
+
+
+def _whole(value: Any) -> Optional[int]:
+    """An exit code or signal; None for anything else. False is not 0."""
+    return value if type(value) is int else None
 
 
 def number_or_0(value: Any) -> float:

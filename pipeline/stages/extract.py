@@ -14,6 +14,7 @@ from pipeline.contract import events
 from pipeline.contract.telemetry import FINISHING, LOADING, STEADY, VERIFYING
 from pipeline.engines import Engine, make_engine
 from pipeline.errors import StageError
+from pipeline.partial import clean_up
 from pipeline.preflight import Plan
 from pipeline.settings import Settings
 from pipeline.sizes import size
@@ -39,10 +40,11 @@ def run(attempt: Attempt, settings: Settings, run_directory: str, limit: int | N
     """
     meter = Meter(attempt)
     attempt.progress.phase(LOADING, note="checking the input")
-    plan = preflight.make_plan(settings, run_directory, limit)
+    plan = preflight.make_plan(settings, run_directory, limit, verify_only)
     meter.start(plan)
     attempt.raise_if_stopped()
     if plan.missing and not verify_only:
+        clean_up(plan.output)  # before the space is measured, and before half an hour of loading
         preflight.check_space(plan)
         _produce(plan, attempt, meter)
     attempt.progress.phase(VERIFYING, note=None)
@@ -95,7 +97,10 @@ def _load(engine: Engine, attempt: Attempt, meter: Meter) -> None:
         finally:
             ended.set()
 
-    threading.Thread(target=work, name="model-load", daemon=True).start()
+    try:
+        threading.Thread(target=work, name="model-load", daemon=True).start()
+    except RuntimeError as error:
+        raise StageError(f"the thread that loads the model cannot start: {error}; look at the host's limit on processes") from None
     while not ended.wait(0.1):
         attempt.raise_if_stopped()
     if failure:
@@ -121,7 +126,7 @@ def _check(plan: Plan, attempt: Attempt, meter: Meter, everything: bool) -> tupl
     """(problems, files re-read). Every name, size and header; then whole files: all of them, or a random share of a large set."""
     try:
         records = ledger.read_ledgers(plan.output)
-        problems = verify.check_headers(plan, records)
+        problems = verify.check_manifest(plan, records) + verify.check_headers(plan, records)
     except OSError as error:
         raise StageError(f"{plan.output}: {error.strerror}") from None
     bad_names = {name for name, _ in problems}
@@ -141,6 +146,8 @@ def _check(plan: Plan, attempt: Attempt, meter: Meter, everything: bool) -> tupl
 def _finish(plan: Plan, attempt: Attempt, meter: Meter, problems: list[verify.Problem], sound: int) -> None:
     whole = plan.samples == len(plan.data)
     found = manifest.load(plan.output)
+    if any(name == manifest.NAME for name, _ in problems):
+        found = None  # a damaged one stays as it is, for whoever repairs it
     if found is not None and (whole or problems):
         totals = {"samples": plan.samples, "tokens": plan.tokens, "bytes": plan.total_bytes}
         manifest.publish(plan.output, {**found, "complete": whole and not problems, "totals": None if problems else totals})
@@ -165,6 +172,11 @@ def _finish(plan: Plan, attempt: Attempt, meter: Meter, problems: list[verify.Pr
         meter.say(f"BAD {name}: {problem}")
     if problems:
         name, problem = problems[0]
+        if name == manifest.NAME:
+            raise StageError(
+                f"{plan.output}/{name} is damaged: {problem}; put it back from a copy, or choose another extract.output. "
+                f"Of the files beside it {len(problems) - 1} of {plan.samples} are bad"
+            )
         raise StageError(
             f"{len(problems)} of {plan.samples} files in {plan.output} are bad, the first is {name}: {problem}. "
             "Delete the bad files (the log and the receipt name them) and start the stage again: it makes only those"

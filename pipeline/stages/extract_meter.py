@@ -9,6 +9,7 @@ from pipeline.contract.clock import boot_s
 from pipeline.hidden_states import Published
 from pipeline.preflight import Plan
 from pipeline.sizes import size
+from pipeline.visible import visible
 
 SAY_EVERY_S = 5.0
 
@@ -105,8 +106,8 @@ class Meter:
         }
 
     def say(self, text: str) -> None:
-        """One line of the log."""
-        print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)
+        """One line of the log; names in it may come from a downloaded model."""
+        print(f"{time.strftime('%H:%M:%S')} {visible(text)}", flush=True)
 
     @staticmethod
     def wall_s() -> float:
