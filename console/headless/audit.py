@@ -51,6 +51,8 @@ class Pending:
     attempt: str
     found: bool
     path: Path
+    asked: dict[str, Any]
+    """What it was asked with; empty when the record does not tell."""
 
     def settle(self) -> None:
         """The host has answered: the record has done its work."""
@@ -58,16 +60,17 @@ class Pending:
 
 
 @contextlib.contextmanager
-def pending_launch(host: str, run: str, stage: str) -> Iterator[Pending]:
+def pending_launch(host: str, run: str, stage: str, asked: dict[str, Any]) -> Iterator[Pending]:
     """The attempt to ask for: one that a dead command wrote down, else a new one, on disk before it is handed out.
 
+    ``asked`` is what a new one is asked with; whoever finds an earlier one compares, since another order is another launch.
     The record of a command that is still alive is locked by it and left alone. Raises FailedError when it cannot be written.
     """
     try:
         directory = _directory() / "launches"
         directory.mkdir(mode=0o700, exist_ok=True)
         wanted = {"host": host, "run": run, "stage": stage}
-        fd, pending = _adopt(directory, wanted) or _create(directory, wanted)
+        fd, pending = _adopt(directory, wanted) or _create(directory, wanted, asked)
     except OSError as error:
         raise FailedError(f"{config.state_dir()}: {error.strerror}; a launch is written down there before it is sent") from None
     try:
@@ -76,17 +79,18 @@ def pending_launch(host: str, run: str, stage: str) -> Iterator[Pending]:
         os.close(fd)
 
 
-def forget_launch(host: str, run: str, stage: str, attempt: str) -> bool:
-    """Whether a command that is gone wrote this launch down; its record is removed."""
+@contextlib.contextmanager
+def orphaned_launch(host: str, run: str, stage: str, attempt: str) -> Iterator[Pending | None]:
+    """The record of one launch that a command which is gone wrote down, for as long as the block runs; None without one."""
     try:
         found = _adopt(_directory() / "launches", {"host": host, "run": run, "stage": stage, "attempt": attempt})
     except OSError:
-        return False
-    if found is None:
-        return False
-    found[1].settle()
-    os.close(found[0])
-    return True
+        found = None
+    try:
+        yield found[1] if found else None
+    finally:
+        if found:
+            os.close(found[0])
 
 
 def _adopt(directory: Path, wanted: dict[str, str]) -> tuple[int, Pending] | None:
@@ -100,22 +104,23 @@ def _adopt(directory: Path, wanted: dict[str, str]) -> tuple[int, Pending] | Non
         except (ValueError, FileNotFoundError):
             continue
         if fd is not None:
-            return fd, Pending(attempt, True, path)
+            asked = value.get("asked")
+            return fd, Pending(attempt, True, path, asked if isinstance(asked, dict) else {})
     return None
 
 
-def _create(directory: Path, wanted: dict[str, str]) -> tuple[int, Pending]:
+def _create(directory: Path, wanted: dict[str, str], asked: dict[str, Any]) -> tuple[int, Pending]:
     attempt = layout.new_attempt_id()
     # The lock is taken before the file has its name, so that no other command takes it for an orphan.
     temporary = directory / f".{attempt}"
-    files.write_json(str(temporary), {**wanted, "attempt": attempt, "wall_s": round(time.time(), 3)})
+    files.write_json(str(temporary), {**wanted, "attempt": attempt, "asked": asked, "wall_s": round(time.time(), 3)})
     fd = _lock(temporary)
     if fd is None:
         raise FailedError(f"{temporary}: locked by another process")
     path = directory / f"{attempt}.json"
     temporary.rename(path)
     files.sync_directory(str(directory))
-    return fd, Pending(attempt, False, path)
+    return fd, Pending(attempt, False, path, asked)
 
 
 def _lock(path: Path) -> int | None:

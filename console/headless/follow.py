@@ -46,6 +46,7 @@ class Follower:
         self._printed_s = float("-inf")
         self._key: tuple[str, ...] = ()
         self._missing_since: float | None = None
+        self._unknown_since: float | None = None
 
     async def follow(self) -> Result:
         """Watch it to its end; what it came to. A cancelled follower says that the job goes on, and is told "cannot tell"."""
@@ -73,7 +74,7 @@ class Follower:
         while True:
             mine = self._mine()
             self._print(mine)
-            if mine is not None and mine.ended:
+            if mine is not None and (mine.ended or self._stays_unknown(mine)):
                 return mine
             if self._session.over:
                 return None
@@ -85,6 +86,16 @@ class Follower:
         """The attempt, if the newest frame is about it."""
         one = self._session.store.attempt(self._followed.stage)
         return one if one is not None and one.id == self._followed.attempt else None
+
+    def _stays_unknown(self, mine: Attempt) -> bool:
+        """Whether the host has not known for a while, in its time, how the attempt stands: following it would tell nothing."""
+        view = self._session.store.view
+        if view is None or mine.state != attempts.UNKNOWN:
+            self._unknown_since = None
+            return False
+        if self._unknown_since is None or view.boot_s < self._unknown_since:
+            self._unknown_since = view.boot_s
+        return view.boot_s - self._unknown_since >= GONE_AFTER_S
 
     def _is_gone(self, mine: Attempt | None) -> bool:
         """Whether frames have been about something else for a while, in the host's time."""

@@ -42,30 +42,82 @@ async def put_settings(session: Session, host: str, run: str, wanted: Wanted, re
     raise run_settings.conflict(host, run, rules, wanted.resolved, hint)
 
 
-def live_attempt(session: Session, host: str, run: str, stage: str, output: Output) -> Followed | None:
-    """The stage's live attempt when a command from here launched it and never heard of it; None when nothing is live.
+async def host_copy(session: Session, run: str) -> tuple[str, str] | None:
+    """The run's settings on the host, as text, and their SHA-256; None when it has none. Raises RemoteError."""
+    try:
+        reply = await session.link.request("read", run=run, what="settings", stage=None, attempt=None)
+    except AgentError as error:
+        if error.kind == errors.MISSING:
+            return None
+        raise
+    value = reply.get("value")
+    return (value, reading.text(reply, "sha256")) if isinstance(value, str) else None
 
-    Raises UserError when somebody else's is live. The session has a frame about the run.
+
+async def live_attempt(session: Session, order: Order, wanted: Wanted | None, output: Output) -> Followed | None:
+    """The stage's live attempt when a command from here gave the same order and never heard of it; None when nothing is live.
+
+    ``wanted``: the settings of the order, None for the host's copy. Raises UserError when the live one is somebody else's, or was
+    ordered otherwise, RemoteError. The session has a frame about the run.
     """
+    host, run, stage = order.host, order.run, order.stage
     one = session.store.attempt(stage)
     if one is None or not one.live:
         return None
-    if not audit.forget_launch(host, run, stage, one.id):
-        raise held(host, run, stage, f"attempt {one.id} by {one.by}")
+    copy = await host_copy(session, run)
+    with audit.orphaned_launch(host, run, stage, one.id) as orphan:
+        if orphan is None:
+            raise held(host, run, stage, f"attempt {one.id} by {one.by}")
+        different = _different(orphan.asked, _asked(order, copy))
+        if wanted is not None and copy is not None and not run_settings.same(copy[0], wanted.resolved):
+            different += _rows(copy[0], wanted)
+        if different:
+            by = f"attempt {one.id}, which an earlier command launched with other {'; '.join(different)}"
+            raise held(host, run, stage, by)
+        orphan.settle()
     output.say(f"eaglewatch: an earlier command launched attempt {one.id} and did not hear of it; following that one")
     return Followed(host, run, stage, one.id)
+
+
+def _asked(order: Order, copy: tuple[str, str] | None) -> dict[str, Any]:
+    """What makes two launches of a stage the same one."""
+    return {"interpreter": order.interpreter, "args": order.args, "settings_sha256": copy[1] if copy else None}
+
+
+def _different(there: dict[str, Any], here: dict[str, Any]) -> list[str]:
+    """In what two orders differ, safe to print."""
+    found = []
+    if there.get("interpreter") != here["interpreter"]:
+        found.append(f"interpreter: {there.get('interpreter')} there, {here['interpreter'] or 'none named'} here")
+    if there.get("args") != here["args"]:
+        found.append(f"arguments: {_words(there.get('args'))} there, {_words(here['args'])} here")
+    if there.get("settings_sha256") != here["settings_sha256"]:
+        found.append("settings: the run's settings were replaced since")
+    return [sanitize.line(row, 300) for row in found]
+
+
+def _words(args: Any) -> str:
+    return " ".join(map(str, args)) or "none" if isinstance(args, list) else "unknown ones"
+
+
+def _rows(there: str, wanted: Wanted) -> list[str]:
+    try:
+        return run_settings.differences(there, wanted.resolved)[:4]
+    except UserError as error:
+        return [sanitize.line(str(error), 300)]
 
 
 async def launch(session: Session, order: Order, output: Output) -> Followed:
     """Launch it and give back what to follow. Raises UserError when somebody holds the stage, FailedError, RemoteError.
 
-    The attempt id is on disk before it is sent, and a reply that never came is asked for again with the same id.
+    The attempt id is on disk before it is sent, and a reply that never came is asked for again with the same id. The same id is
+    never asked for with another order.
     """
-    with audit.pending_launch(order.host, order.run, order.stage) as pending:
-        if pending.found and await _claimed(session, order, pending.attempt):
-            pending.settle()  # that one was launched and has ended since
-        else:
+    asked = _asked(order, await host_copy(session, order.run))
+    with audit.pending_launch(order.host, order.run, order.stage, asked) as pending:
+        if not pending.found or (pending.asked == asked and not await _claimed(session, order, pending.attempt)):
             return await _send(session, order, pending, output)
+        pending.settle()  # it was launched and has ended since, or is another order; what still runs is refused by the host's lock
     return await launch(session, order, output)
 
 
@@ -104,7 +156,8 @@ class HeldError(UserError):
 
 def held(host: str, run: str, stage: str, by: str) -> HeldError:
     """The error for a stage that somebody else runs."""
-    return HeldError(f"{stage} of run {run} on {host} runs already ({by}); to watch it: {attach_command(host, run)}")
+    stop = f"eaglewatch stop {host} --run {run} --stage {stage}"
+    return HeldError(f"{stage} of run {run} on {host} runs already ({by}); to watch it: {attach_command(host, run)}; to stop it: {stop}")
 
 
 def interrupted(host: str, run: str) -> CannotTellError:
@@ -119,6 +172,9 @@ def _tell(reply: dict[str, Any], state: str, followed: Followed, output: Output)
     if state in telemetry.LIVE_STATES:
         pid = reading.count(reply, "pid")
         output.say(f"eaglewatch: {state}: {followed.stage} of run {followed.run} on {followed.host}, attempt {followed.attempt}, pid {pid}")
+        return
+    if state == telemetry.UNREADABLE:
+        output.say(f"eaglewatch: {followed.stage} was launched; how it stands is not known here: {reading.text(reply, 'why', 500)}")
         return
     output.say(f"eaglewatch: {followed.stage} ended at once: {state} {reading.text(reply, 'why', 500)}")
     tail = reply.get("log_tail")

@@ -3,7 +3,7 @@
 import argparse
 import asyncio
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, NoReturn
 
 from console.config import Host
 from console.core import fmt, reading, sanitize
@@ -13,8 +13,6 @@ from console.headless.launching import Order
 from console.headless.output import CannotTellError, Output, Result
 from console.headless.run_settings import Wanted
 from console.headless.session import Session
-from console.remote import errors
-from console.remote.errors import AgentError
 from pipeline.contract import telemetry
 from pipeline.errors import EXIT_DONE, UserError
 
@@ -33,13 +31,15 @@ async def _run(arguments: argparse.Namespace, host: Host, wanted: Wanted | None,
     async with Session(host, output, run) as session:
         await session.connect()
         await session.frame_of(run)
-        followed = launching.live_attempt(session, name, run, stage, output)
+        wanted = wanted or await _changed_copy(arguments, session)
+        interpreter = arguments.interpreter or hosts.interpreter_of(host, stage) or ""
+        order = Order(name, run, stage, interpreter, stage_arguments(arguments))
+        followed = await launching.live_attempt(session, order, wanted, output)
         if followed is None:
-            wanted = wanted or await _changed_copy(arguments, session)
-            interpreter = arguments.interpreter or hosts.interpreter_of(host, stage) or await _choose(session, arguments, host)
+            if not interpreter:
+                await _choose(session, arguments, host)
             if wanted is not None:
                 await launching.put_settings(session, name, run, wanted, arguments.replace_settings)
-            order = Order(name, run, stage, interpreter, stage_arguments(arguments))
             try:
                 followed = await launching.launch(session, order, output)
             except asyncio.CancelledError:
@@ -58,7 +58,8 @@ def stage_arguments(arguments: argparse.Namespace) -> list[str]:
 async def _changed_copy(arguments: argparse.Namespace, session: Session) -> Wanted | None:
     """The host's copy with ``--set`` applied; None when the copy stays as it is. Raises UserError without one, RemoteError."""
     name, run = arguments.host, arguments.run
-    there = await _host_copy(session, run)
+    copy = await launching.host_copy(session, run)
+    there = copy[0] if copy else None
     if there is None and not arguments.overrides:
         raise UserError(f"run {run} has no settings on {name}; give them with --settings FILE")
     if not arguments.overrides:
@@ -67,18 +68,7 @@ async def _changed_copy(arguments: argparse.Namespace, session: Session) -> Want
     return run_settings.from_text(there or "", origin, arguments.overrides)
 
 
-async def _host_copy(session: Session, run: str) -> str | None:
-    """The text of the run's settings on the host; None when there is none. Raises RemoteError."""
-    try:
-        value = (await session.link.request("read", run=run, what="settings", stage=None, attempt=None)).get("value")
-    except AgentError as error:
-        if error.kind == errors.MISSING:
-            return None
-        raise
-    return value if isinstance(value, str) else None
-
-
-async def _choose(session: Session, arguments: argparse.Namespace, host: Host) -> str:
+async def _choose(session: Session, arguments: argparse.Namespace, host: Host) -> NoReturn:
     """Never chooses: raises UserError with the interpreters that the host has, and the lines for hosts.toml. RemoteError."""
     stage = arguments.stage
     reply = await session.link.request("interpreters", SURVEY_S)

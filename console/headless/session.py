@@ -70,7 +70,9 @@ class Session:
             return view is not None and (run is None or (view.run is not None and view.run.name == run and view.stages is not None))
 
         if not await self.until(told, FRAME_S):
-            raise CannotTellError(f"{self.host.alias}: no frame about run {run} within {FRAME_S:.0f} s; {self.now().words}")
+            view = self.store.view
+            why = f"; the host program could not make {view.broken}" if view is not None and view.broken else ""
+            raise CannotTellError(f"{self.host.alias}: no frame about run {run} within {FRAME_S:.0f} s; link {self.now().words}{why}")
 
     async def until(self, condition: Callable[[], bool], timeout_s: float) -> bool:
         """Whether ``condition`` came true in time. Raises RemoteError when the link has given up."""

@@ -20,7 +20,7 @@ from pipeline.errors import EXIT_DONE, EXIT_FAILED, UserError
 
 
 def command(arguments: argparse.Namespace, output: Output) -> Coroutine[Any, Any, int]:
-    if not arguments.yes and not sys.stdin.isatty():
+    if not arguments.yes and (sys.stdin is None or not sys.stdin.isatty()):
         raise UserError("stop asks before it acts, and there is no terminal to ask on: add --yes")
     return _stop(arguments, hosts.find(arguments.host, output), output)
 

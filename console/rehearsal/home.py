@@ -86,7 +86,8 @@ def running_server(home: str) -> "dict | None":
     port = read_json(rehearsal.port_file(home))
     if port is None or port.get("boot_id") != boot_id() or not isinstance(port.get("pid"), int) or not isinstance(port.get("port"), int):
         return None
-    return port if start_ticks(port["pid"]) == port.get("start_ticks") else None
+    ticks = start_ticks(port["pid"])
+    return port if ticks is not None and ticks == port.get("start_ticks") else None
 
 
 def session_processes(home: str) -> "dict[int, int]":

@@ -50,10 +50,13 @@ class RemoteError(StageError):
 
     @property
     def exit_code(self) -> int:  # type: ignore[override]
-        """A link that fails says nothing about a job, so it is "cannot tell"; a refused request is the asker's."""
+        """A link that fails says nothing about a job, so it is "cannot tell"; a refused request is the asker's.
+
+        A host program that is at fault says nothing about a job either.
+        """
         if self.kind in (USAGE, MISSING, CONFIG) or (self.kind == BUSY and isinstance(self, AgentError)):
             return EXIT_USAGE
-        return EXIT_FAILED if self.kind in (FAILED, INTERNAL) else EXIT_CANNOT_TELL
+        return EXIT_FAILED if self.kind == FAILED else EXIT_CANNOT_TELL
 
 
 class SshError(RemoteError):

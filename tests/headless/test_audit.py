@@ -10,6 +10,8 @@ import pytest
 from console.headless import audit
 from console.headless.output import FailedError
 
+ASKED = {"interpreter": "/usr/bin/python3", "args": ["--limit", "2"], "settings_sha256": "ab"}
+
 
 @pytest.fixture(autouse=True)
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -18,7 +20,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def launch_and_die(host: str, pipe: "multiprocessing.connection.Connection") -> None:  # type: ignore[name-defined]
-    with audit.pending_launch(host, "r", "extract") as pending:
+    with audit.pending_launch(host, "r", "extract", ASKED) as pending:
         pipe.send(pending.attempt)
         pipe.recv()
         os._exit(9)
@@ -30,7 +32,7 @@ def orphan(host: str = "h") -> str:
     process = multiprocessing.get_context("fork").Process(target=launch_and_die, args=(host, theirs))
     process.start()
     attempt = ours.recv()
-    with audit.pending_launch(host, "r", "extract") as mine:
+    with audit.pending_launch(host, "r", "extract", ASKED) as mine:
         assert not mine.found and mine.attempt != attempt, "a living command's launch is left alone"
         mine.settle()
     ours.send(None)
@@ -40,32 +42,40 @@ def orphan(host: str = "h") -> str:
 
 def test_an_orphaned_launch_is_asked_for_again_once() -> None:
     attempt = orphan()
-    with audit.pending_launch("other", "r", "extract") as pending:
+    with audit.pending_launch("other", "r", "extract", ASKED) as pending:
         assert not pending.found, "another host's launch is another launch"
         pending.settle()
-    with audit.pending_launch("h", "r", "extract") as pending:
+    with audit.pending_launch("h", "r", "extract", ASKED) as pending:
         assert (pending.found, pending.attempt) == (True, attempt)
-        with audit.pending_launch("h", "r", "extract") as second:
+        with audit.pending_launch("h", "r", "extract", ASKED) as second:
             assert second.attempt != attempt
             second.settle()
         pending.settle()
-    with audit.pending_launch("h", "r", "extract") as pending:
+    with audit.pending_launch("h", "r", "extract", ASKED) as pending:
         assert not pending.found
         pending.settle()
 
 
-def test_a_launch_that_was_found_running_is_forgotten() -> None:
+def test_a_launch_that_was_found_running_is_told_with_its_order_and_forgotten() -> None:
     attempt = orphan()
-    assert not audit.forget_launch("h", "r", "extract", "20260101-000000-000000000000")
-    assert audit.forget_launch("h", "r", "extract", attempt)
-    assert not audit.forget_launch("h", "r", "extract", attempt)
+    with audit.orphaned_launch("h", "r", "extract", "20260101-000000-000000000000") as found:
+        assert found is None
+    with audit.orphaned_launch("h", "r", "extract", attempt) as found:
+        assert found is not None and found.asked == ASKED
+        with audit.orphaned_launch("h", "r", "extract", attempt) as second:
+            assert second is None, "one command at a time"
+    with audit.orphaned_launch("h", "r", "extract", attempt) as found:
+        assert found is not None, "looking does not forget"
+        found.settle()
+    with audit.orphaned_launch("h", "r", "extract", attempt) as found:
+        assert found is None
 
 
 def test_rubbish_among_the_records_is_passed_over(state: Path) -> None:
     (state / "launches").mkdir(parents=True)
     (state / "launches" / "a.json").write_text("{torn")
     (state / "launches" / "b.json").write_text(json.dumps({"host": "h", "run": "r", "stage": "extract", "attempt": "../../x"}))
-    with audit.pending_launch("h", "r", "extract") as pending:
+    with audit.pending_launch("h", "r", "extract", ASKED) as pending:
         assert not pending.found
         assert json.loads(pending.path.read_text())["attempt"] == pending.attempt, "on disk before it is sent"
 
@@ -84,5 +94,5 @@ def test_an_action_that_cannot_be_recorded_is_not_taken(tmp_path: Path, monkeypa
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
     with pytest.raises(FailedError, match=r"not taken|kept there"):
         audit.record("stop", host="h")
-    with pytest.raises(FailedError), audit.pending_launch("h", "r", "extract"):
+    with pytest.raises(FailedError), audit.pending_launch("h", "r", "extract", ASKED):
         raise AssertionError("nothing may be sent")

@@ -74,18 +74,21 @@ def test_killed_left_attached_refused_and_stopped(machine: Machine, begin: Calla
     assert again.returncode == 2 and "does not run: STOPPED" in again.stderr
 
 
+def die_after_claim(machine: Machine, first: Running, run: str) -> None:
+    """Kill a command as soon as the host has claimed its attempt: the reply would come two seconds after exec."""
+    deadline = time.monotonic() + 60
+    while not machine.attempts(run):
+        assert time.monotonic() < deadline and first.process.poll() is None, (first.messages, first.seen)
+        time.sleep(0.005)
+    first.kill()
+
+
 @pytest.mark.timeout(600)
 def test_a_command_that_dies_before_the_reply_is_resumed_not_repeated(
     machine: Machine, begin: Callable[..., Running], settings: str
 ) -> None:
-    """The reply comes two seconds after exec; the command is killed as soon as the host has claimed the attempt."""
     launch = ("run", "extract", "--host", "rehearsal", "--run", "lost", "--settings", settings, "--json")
-    first = begin(*launch, "--limit", "12")
-    deadline = time.monotonic() + 60
-    while not machine.attempts("lost"):
-        assert time.monotonic() < deadline and first.process.poll() is None
-        time.sleep(0.005)
-    first.kill()
+    die_after_claim(machine, begin(*launch, "--limit", "12"), "lost")
     assert [line["reply"] for line in machine.audit() if line["what"] == "launch"] == [None]
     second = begin(*launch, "--limit", "12")
     code, last = second.end(300)
@@ -93,6 +96,32 @@ def test_a_command_that_dies_before_the_reply_is_resumed_not_repeated(
     check_result(last, ok=True)
     assert last["stages"]["extract"]["verified"] == 12
     assert len(machine.attempts("lost")) == 1
+    assert list((machine.state / "eaglewatch" / "launches").glob("*.json")) == []
+
+
+@pytest.mark.timeout(600)
+def test_another_order_never_takes_the_lost_launch_for_its_own(machine: Machine, begin: Callable[..., Running], settings: str) -> None:
+    launch = ("run", "extract", "--host", "rehearsal", "--run", "other", "--json")
+    first = ("--settings", settings)
+    die_after_claim(machine, begin(*launch, *first), "other")
+    for changed, told in (
+        ((*first, "--limit", "2"), "arguments: none there, --limit 2 here"),
+        ((*first, "--set", "extract.batch_samples=3"), "extract.batch_samples: 1 there, 3 here"),
+        ((*first, "--interpreter", "/usr/bin/python3"), "/usr/bin/python3 here"),
+    ):
+        refused = machine.run(*launch, *changed)
+        message = json.loads(refused.stdout.splitlines()[-1])["error"]["message"]
+        assert refused.returncode == 2 and told in message, message
+        assert "eaglewatch attach rehearsal --run other" in message and "eaglewatch stop rehearsal --run other" in message
+    assert len(machine.attempts("other")) == 1
+    stopped = machine.run("stop", "rehearsal", "--run", "other", "--stage", "extract", "--yes")
+    assert stopped.returncode == 0, stopped.stderr
+
+    # It has ended: the record of before is void, and the new order is carried out as it is.
+    again = machine.run(*launch, *first, "--limit", "2")
+    assert again.returncode == 0, again.stderr
+    assert json.loads(again.stdout.splitlines()[-1])["stages"]["extract"]["verified"] == 2
+    assert len(machine.attempts("other")) == 2
     assert list((machine.state / "eaglewatch" / "launches").glob("*.json")) == []
 
 

@@ -124,6 +124,13 @@ async def test_a_lost_link_and_an_unknown_state_end_nothing() -> None:
     assert any(line.get("state") == "UNKNOWN" for line in lines)
 
 
+async def test_an_attempt_that_the_host_cannot_judge_is_cannot_tell_after_a_while() -> None:
+    odd = attempt(state="UNREADABLE", why="its files cannot be understood: TypeError: x")
+    code, lines, session = await follow([real(138.0, odd), real(143.0, odd), real(148.0, odd), real(149.0, attempt())])
+    assert code == 3 and session.waits == 3
+    assert "its files cannot be understood" in lines[-1]["error"]["message"]
+
+
 async def test_a_link_that_needs_a_person_is_cannot_tell_and_the_job_goes_on() -> None:
     code, lines, _ = await follow([real(138.0, attempt())])
     assert code == 3
