@@ -3,13 +3,14 @@
 import argparse
 import asyncio
 import difflib
+import gc
 import importlib
-import importlib.metadata
 import os
 import signal
 import sys
 from typing import Any, NoReturn
 
+from console import interrupt
 from pipeline.contract.layout import check_name
 from pipeline.contract.rehearsal import FAULTS, parse_fault
 from pipeline.contract.stages import STAGES
@@ -27,11 +28,21 @@ class _Parser(argparse.ArgumentParser):
         raise UserError(f"{message}; {self.prog} --help shows the usage")
 
 
+class _Version(argparse.Action):
+    """Looks the version up only when it is asked for: that takes as long as all the rest of the command line."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
+        import importlib.metadata
+
+        print(f"{parser.prog} {importlib.metadata.version('eaglewatch')}")
+        parser.exit()
+
+
 def parser() -> argparse.ArgumentParser:
     top = _Parser(
         prog="eaglewatch", description="Operations console for training EAGLE-3 drafters on a remote GPU host.", epilog=_EXIT_CODES
     )
-    top.add_argument("--version", action="version", version=f"%(prog)s {importlib.metadata.version('eaglewatch')}")
+    top.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=_Parser)
 
     def command(name: str, module: str, text: str) -> argparse.ArgumentParser:
@@ -101,21 +112,32 @@ def _screen_options(command: argparse.ArgumentParser) -> None:
 def main(argv: list[str] | None = None) -> int:
     """Run one command; its exit code. Nothing foreseeable leaves as a traceback."""
     words = sys.argv[1:] if argv is None else argv
-    from console.headless.output import Output
+    from console.headless.output import CannotTellError, Output, throw_away_stdout
 
+    _fill_descriptors()
     output = Output(as_json="--json" in words)
     output.simulated = "rehearse" in words or "rehearsal" in words  # until the host has said so itself
     try:
+        if sys.stdout is None:
+            raise CannotTellError("standard output is closed; to throw the output away: >/dev/null")
         arguments = parser().parse_args(_with_command(words))
         return _run(arguments, output)
     except StageError as error:
         return _fail(output, str(error), error.exit_code, output.simulated)
     except BrokenPipeError:
-        # Whoever read the output has gone. Python would complain once more when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        throw_away_stdout()  # whoever read the output has gone
         return EXIT_CANNOT_TELL
     except KeyboardInterrupt:
         return _fail(output, "interrupted", EXIT_CANNOT_TELL, output.simulated)
+
+
+def _fill_descriptors() -> None:
+    """Closed standard descriptors go to nowhere: else the next file or socket gets their number, and what is printed."""
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
 
 
 def _with_command(words: list[str]) -> list[str]:
@@ -141,18 +163,26 @@ def _on_terminal() -> bool:
     )
 
 
+def _screen() -> Any:
+    """The screen's entry. Until its first paint no garbage is looked for: there is none yet, and looking takes a fifth of the start."""
+    gc.disable()
+    return _loaded("console.tui.entry")
+
+
+def _loaded(name: str) -> Any:
+    module = importlib.import_module(name)
+    interrupt.hand_over()
+    return module
+
+
 def _run(arguments: argparse.Namespace, output: Any) -> int:
     if arguments.module == "console":
         if arguments.json or not _on_terminal():
             raise UserError("the console needs a terminal; without one: eaglewatch status HOST, or eaglewatch attach HOST")
-        from console.tui import entry
-
-        return entry.command(arguments, output)
+        return _screen().command(arguments, output)
     if arguments.module == "rehearse" and not arguments.headless and not arguments.json and _on_terminal():
-        from console.tui import entry
-
-        return entry.rehearse(arguments, output)
-    module = importlib.import_module(f"console.headless.{arguments.module}")
+        return _screen().rehearse(arguments, output)
+    module = _loaded(f"console.headless.{arguments.module}")
     result = module.command(arguments, output)
     return asyncio.run(_with_signals(result)) if asyncio.iscoroutine(result) else result
 

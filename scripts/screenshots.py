@@ -1,8 +1,10 @@
-"""Make screenshots/*.svg from real commands run in a real pseudo-terminal: nothing in them is drawn by hand.
+"""Make screenshots/*.svg from a live rehearsal: nothing in them is drawn by hand.
 
-Run by `make screenshots`. Takes about two minutes.
+The screen is driven key by key while a real extraction runs; commands run in a real pseudo-terminal. Run by `make screenshots`. Takes
+about three minutes.
 """
 
+import asyncio
 import io
 import os
 import pty
@@ -11,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from rich.console import Console
@@ -65,7 +68,62 @@ def save(name: str, title: str, text: str) -> None:
     print(path.relative_to(ROOT))
 
 
+async def screens() -> None:
+    """The console on the rehearsal host, from the first sample to the card at the end. Raises RuntimeError when something does not come."""
+    from console.headless import audit
+    from console.tui.app import ConsoleApp
+    from console.tui.options import Options
+    from console.tui.screens.done import EndedScreen
+
+    audit.who = lambda: "you on laptop"  # pictures are for others
+    app = ConsoleApp(Options("rehearsal", "rehearsal", start="extract"))
+    async with app.run_test(size=(80, 24)) as pilot:
+
+        async def until(condition: Callable[[], object], what: str, limit_s: float = 300.0) -> None:
+            deadline = time.monotonic() + limit_s
+            while not condition():
+                if time.monotonic() > deadline:
+                    raise RuntimeError(f"{what}: not there after {limit_s:.0f} s")
+                await pilot.pause(0.1)
+
+        async def shoot(name: str, columns: int, rows: int, theme: str = "dark") -> None:
+            app.theme = theme
+            await pilot.resize_terminal(columns, rows)
+            await pilot.pause(1.0)
+            app.tick()
+            await pilot.pause()
+            path = ROOT / "screenshots" / f"{name}.svg"
+            path.write_text(app.export_screenshot(title="eaglewatch rehearse"), encoding="utf-8")
+            print(path.relative_to(ROOT))
+
+        def done() -> int:
+            progress = app.state.attempt.progress if app.state.attempt else None
+            return (progress.done or 0) if progress else 0
+
+        await until(lambda: done() >= 60, "60 samples")
+        await shoot("steady-80x24", 80, 24)
+        await shoot("steady-120x40", 120, 40)
+        await shoot("steady-light-80x24", 80, 24, "light")
+        await pilot.press("X")
+        await shoot("stop-80x24", 80, 24)
+        await pilot.press("escape", "question_mark")
+        await shoot("help-80x24", 80, 24)
+        await pilot.press("escape")
+        await until(lambda: isinstance(app.screen, EndedScreen), "the end of the extraction")
+        await shoot("done-80x24", 80, 24)
+        app.leave()
+
+
 def main() -> None:
+    (ROOT / "screenshots").mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as state:
+        os.environ["XDG_STATE_HOME"] = state
+        try:
+            asyncio.run(screens())
+        finally:
+            from console.rehearsal import start
+
+            start.stop_all(os.path.join(state, "eaglewatch", "rehearsal"))
     with tempfile.TemporaryDirectory() as state:
         environment = {**os.environ, "XDG_STATE_HOME": state}
         save("rehearse", "eaglewatch rehearse --headless", capture(["rehearse", "--headless"], environment, 400))

@@ -132,7 +132,7 @@ class LogRing:
         """Forget all lines; numbers go on, so that a reader of the old ones notices."""
         self.first = self.end
         self._lines.clear()
-        self._chars = 0
+        self._chars = self.lost_bytes = 0
         self._file = self._next_byte = None
         self._begin_line()
         self.version += 1

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from console.core import attempt, control, reading
+from console.core import attempt, control, reading, sanitize
 from console.core.attempt import Attempt
 from console.core.control import Control
 from console.core.reading import Reading
@@ -13,6 +13,7 @@ from pipeline.contract.stages import STAGES
 
 _MAX_GPUS = 64
 _MAX_PROCESSES = 1000
+_MAX_BROKEN = 8
 _ROUNDING_S = 1.0
 """A fact may be written between the frame's time and its reading."""
 _NVML_STATES = (telemetry.NVML_STARTING, telemetry.NVML_OK, telemetry.NVML_STUCK, telemetry.NVML_ERROR)
@@ -95,6 +96,8 @@ class HostView(msgspec.Struct, frozen=True):
     control: Control | None
     """Who may act on the watched run; None: nobody, or not told."""
     dropped_frames: int | None
+    broken: str = ""
+    """What the host program could not make, and why; empty when nothing is told."""
 
     def age_s(self, fact_boot_s: float | None, frame_age_s: float | None) -> float | None:
         """Age of a fact in this frame, given the frame's own age; None when either time is unknown, or the fact is from the future."""
@@ -132,6 +135,7 @@ def parse(frame: Any) -> HostView | None:
         consoles=reading.count(frame, "consoles"),
         control=control.parse(frame.get("control")),
         dropped_frames=reading.count(dropped, "frames"),
+        broken=sanitize.line("; ".join(str(one) for one in (reading.sequence(frame, "broken") or [])[:_MAX_BROKEN]), 500),
     )
 
 

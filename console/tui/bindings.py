@@ -1,0 +1,77 @@
+"""The one table of what an operator can do: keys, footer, help, palette and buttons all come from here.
+
+Lower-case keys look, upper-case keys act. An action is dangerous when it changes something on the host; each of those asks before it does.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from console.tui import gates
+from console.tui.state import ConsoleState
+
+_TEXTUAL_NAMES = {">": "greater_than_sign", "/": "slash", ":": "colon", "?": "question_mark"}
+
+When = Callable[[ConsoleState], str | None]
+"""Why the action cannot be done now, or None."""
+
+
+def always(state: ConsoleState) -> str | None:
+    return None
+
+
+class Action(NamedTuple):
+    """One thing to do. ``id`` names the method of ``flows.Flows`` that does it."""
+
+    id: str
+    keys: tuple[str, ...]
+    """The first is the one that is shown. None at all: palette only."""
+    label: str
+    short: str
+    """For the footer; empty: not in it."""
+    help: str
+    dangerous: bool = False
+    when: When = always
+
+    @property
+    def key(self) -> str:
+        return self.keys[0] if self.keys else ""
+
+
+ACTIONS: tuple[Action, ...] = (
+    Action("next_stage", (">",), "Next stage", "next", "start the next stage: shows what runs, and asks", True, gates.next_stage),
+    Action("start_stage", ("S",), "Start a stage", "start", "choose a stage: shows what runs, and asks", True, gates.start),
+    Action("stop_stage", ("X",), "Stop a stage", "stop", "choose one: says what depends on it, and asks", True, gates.stop),
+    Action("free_gpus", ("F",), "Free GPUs", "free GPUs", "each GPU: what it holds, who, and how old that is"),
+    Action("take_over", ("T",), "Take over", "", "control from another console; both logs keep it", True, gates.take_over),
+    Action("focus_log", ("l",), "Log", "log", "cursor into the log: arrows and PageUp scroll it"),
+    Action("evidence", ("e",), "Evidence", "evidence", "every fact about the run, with its age"),
+    Action("details", ("d",), "Details", "details", "one stage: attempt, process, exit, receipt"),
+    Action("samples", ("s",), "Samples", "samples", "look into samples", False, gates.samples),
+    Action("audit", ("A",), "Audit log", "audit", "what this machine did to hosts"),
+    Action("search_log", ("/",), "Find", "find", "text in the log, as a regular expression"),
+    Action("next_match", ("n",), "Older match", "", "the next older line that matches", False, gates.match),
+    Action("previous_match", ("N",), "Newer match", "", "the next newer line that matches", False, gates.match),
+    Action("toggle_follow", ("f",), "Follow", "", "follow the log's end, or stand still"),
+    Action("log_end", ("G", "end"), "Log end", "", "the log's newest line, and follow it"),
+    Action("open_run", ("o",), "Open a run", "", "watch another run of this host", False, gates.open_run),
+    Action("reconnect", ("r",), "Dial now", "", "dial at once, not at the next time", False, gates.reconnect),
+    Action("palette", (":", "ctrl+p"), "All actions", "all", "every action by name; what is not possible says why"),
+    Action("help", ("?", "f1"), "Help", "help", "this list"),
+    Action("screenshot", ("ctrl+s",), "Screenshot", "", "the screen as SVG, into the state directory"),
+    Action("next_theme", (), "Next theme", "", "dark, light or mono"),
+    Action("quit", ("q", "ctrl+q"), "Quit", "quit", "leave; jobs on the host go on"),
+)
+
+BY_ID: dict[str, Action] = {action.id: action for action in ACTIONS}
+
+
+def keys(read_only: bool) -> list[tuple[str, Action]]:
+    """Every key, by Textual's name, with its action. ``--read-only`` takes the dangerous ones out: dead, and not only refused."""
+    return [(_TEXTUAL_NAMES.get(key, key), action) for action in ACTIONS for key in action.keys if not (read_only and action.dangerous)]
+
+
+def reason(action: Action, state: ConsoleState) -> str | None:
+    """Why an action cannot be done now; None when it can."""
+    if action.dangerous and state.read_only:
+        return gates.act(state)
+    return action.when(state)

@@ -1,0 +1,257 @@
+"""The only part of the screen that touches the wire: it keeps the state up to date, and asks the host for what the operator wants."""
+
+import asyncio
+import importlib
+import secrets
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from textual.message import Message
+
+from console.core import sanitize
+from console.core.attempt import Attempt
+from console.tui.keeper import ControlKeeper
+from console.tui.log_follower import LogFollower
+from console.tui.messages import Broken, Changed, Ended, Said
+from console.tui.options import Clocks, Options
+from console.tui.state import LIVE, ConsoleState, RunSettings
+from console.tui.tasks import Tasks
+from pipeline.contract.stages import STAGES
+from pipeline.errors import StageError
+
+if TYPE_CHECKING:
+    from console.tui.wire import Interpreter, Opened, ScreenSession
+
+SLEPT_S = 3.0
+"""Time that only the clock which counts suspend has seen, between two ticks."""
+CLOSE_S = 3.0
+
+
+class Controller:
+    """Make it, ``start`` it after the first paint, ``tick`` it, ``close`` it. ``post`` gives messages to the app."""
+
+    def __init__(
+        self,
+        state: ConsoleState,
+        options: Options,
+        post: Callable[[Message], object],
+        clocks: Clocks | None = None,
+        open_host: "Callable[..., Opened] | None" = None,
+        make_link: Callable[..., Any] | None = None,
+    ):
+        self.state = state
+        self.options = options
+        self._post = post
+        self._clocks = clocks or Clocks()
+        self._open_host, self._make_link = open_host, make_link
+        self._tasks = Tasks(state, post)
+        self._keeper = ControlKeeper(state, self._clocks, self._tasks, self._ask_control)
+        self._follower = LogFollower(state, self._tasks, self._tail)
+        self._wire: Any = None
+        self._opened: Opened | None = None
+        self._session: ScreenSession | None = None
+        self._console = secrets.token_hex(8)
+        self._suspended_s: float | None = None
+        self._hello: Any = None
+        self._seen_live: set[str] = set()
+        self._start_asked = options.start is not None
+        self.tick()
+
+    # Life.
+
+    async def start(self) -> None:
+        """Find the host and dial it; returns once it is being dialed. What makes that impossible is posted as ``Broken``."""
+        loop, options = asyncio.get_running_loop(), self.options
+
+        def say(text: str) -> None:
+            loop.call_soon_threadsafe(self._starting, text)
+
+        try:
+            self._wire = await asyncio.to_thread(importlib.import_module, "console.tui.wire")
+            open_host = self._open_host or self._wire.open_host
+            self._opened = await asyncio.to_thread(open_host, options.host, say, options.fresh, options.fault)
+        except StageError as error:
+            self._post(Broken(error))
+            return
+        state, make_link = self.state, self._make_link or self._wire.Link
+        session = self._wire.ScreenSession(self._opened, state.run, self._say, self._heard, state.ring.take, make_link)
+        self._session = session
+        state.store, state.settings_offered = session.store, self._opened.wanted is not None
+        session.link.start()
+        self._starting("")
+
+    def tick(self) -> None:
+        """Bring clocks and link into the state, and do what has become due."""
+        state, clocks = self.state, self._clocks
+        state.wall_s = clocks.wall_s()
+        state.utc_offset_s = clocks.offset_s(state.wall_s)
+        suspended_s = clocks.boot_s() - clocks.steady_s()
+        if self._suspended_s is not None and suspended_s - self._suspended_s > SLEPT_S:
+            state.slept_s = suspended_s - self._suspended_s
+        self._suspended_s = suspended_s
+        if self._session is None:
+            return
+        before = state.link.word if state.link else ""
+        state.link = self._session.link.status()
+        if state.link.word == LIVE:
+            state.slept_s = None
+        if state.link.word != before:
+            self._post(Changed())
+        hello = self._session.link.hello
+        if hello is not None and hello is not self._hello:
+            self._hello = state.hello = hello
+            self._tasks.spawn(self._greet(), "asking the host")
+
+    async def close(self) -> None:
+        """Leave the host; its jobs go on. Always returns, soon."""
+        self._tasks.cancel()
+        if self._session is not None:
+            try:
+                async with asyncio.timeout(CLOSE_S):
+                    await self._session.link.close()
+            except Exception:  # the process ends now, and so does what is left of the link
+                return
+
+    # What the operator asks for. All raise StageError.
+
+    async def choose_run(self, run: str) -> None:
+        """Watch another run of the host."""
+        state = self.state
+        state.run, state.settings, state.settings_missing = run, None, False
+        self._keeper.reset()
+        self._follower.reset()
+        self._seen_live.clear()
+        await self._link.watch(run)
+        await self._settle()
+
+    def retry(self) -> None:
+        """Dial at once."""
+        if self._session is not None:
+            self._session.link.retry_now()
+
+    def interpreter(self, stage: str) -> str | None:
+        """The interpreter that hosts.toml names for the stage."""
+        return self._wire.interpreter_of(self._opened.host, stage) if self._opened else None
+
+    async def interpreters(self, stage: str) -> "list[Interpreter]":
+        """Those that the host has."""
+        return await self._tasks.busy("looking for interpreters", self._wire.survey(self._session, stage))
+
+    def settings(self) -> RunSettings | None:
+        """The run's settings: the host's copy, or those that would be sent."""
+        if self.state.settings is None and self._opened is not None and self._opened.wanted is not None:
+            return self._wire.resolve_settings(self._opened.wanted.toml)
+        return self.state.settings
+
+    def run_directory(self) -> str:
+        return self._wire.run_directory(self.state.hello, self.state.run)
+
+    def outputs(self, stage: str) -> list[str]:
+        """Directories that the stage writes to."""
+        settings = self.settings()
+        return self._wire.outputs(stage, settings.resolved if settings else None, self.run_directory())
+
+    def by(self) -> str:
+        """Who this console is, in records."""
+        return self._wire.audit.who()
+
+    async def launch(self, stage: str, interpreter: str, args: list[str]) -> str:
+        """Start a stage; its attempt's id once the host has answered."""
+        state = self.state
+        order = self._wire.Order(state.host, state.run, stage, interpreter, args)
+        work = self._wire.launch(self._session, order, self._opened, state.settings is None)
+        attempt = await self._tasks.busy(f"starting {stage}", work)
+        self._seen_live.add(attempt)
+        self._tasks.spawn(self._settle(), "reading the settings")
+        return attempt
+
+    async def stop(self, attempt: Attempt) -> str:
+        """Ask for a stop; the attempt's state in the answer."""
+        state = self.state
+        work = self._wire.stop(self._session, state.host, state.run, attempt.stage, attempt.id, attempt.pid)
+        return await self._tasks.busy(f"stopping {attempt.stage}", work)
+
+    async def take_control(self, take_over: bool) -> bool:
+        """Ask for control of the run; ``take_over``: also from whoever has it. Whether it is this console's now."""
+        return await self._tasks.busy("asking for control", self._keeper.claim(take_over))
+
+    # What comes from the host.
+
+    def _heard(self) -> None:
+        """A frame was folded."""
+        state, view = self.state, self.state.view
+        if view is None:
+            return
+        first = state.history.newest is None
+        state.history.observe(view)
+        if state.run is not None and view.run is not None and view.run.name == state.run:
+            self._notice_ends(view.stages or {})
+            self._keeper.heard()
+            self._follower.heard(state.run)
+        if first:
+            self.tick()
+            self._post(Changed())
+
+    def _notice_ends(self, stages: dict[str, Attempt]) -> None:
+        for attempt in stages.values():
+            if attempt.live:
+                self._seen_live.add(attempt.id)
+            elif attempt.ended and attempt.id in self._seen_live:
+                self._seen_live.remove(attempt.id)
+                self._post(Ended(attempt))
+
+    async def _tail(self, run: str, stage: str, attempt: str) -> None:
+        await self._link.tail(run, stage, attempt)
+
+    async def _ask_control(self, take_over: bool, holder: str) -> dict[str, Any]:
+        return await self._wire.control(self._session, self.state.host, self.state.run, self._console, take_over, holder)
+
+    async def _greet(self) -> None:
+        """After each connection: which runs there are, control, the settings."""
+        state = self.state
+        state.runs, only = await self._wire.runs(self._session)
+        if state.run is None and only:
+            await self.choose_run(only)
+        else:
+            await self._settle()
+
+    async def _settle(self) -> None:
+        """Control, settings and disk of the chosen run; then the stage that the command line asked for, once."""
+        state, run = self.state, self.state.run
+        if run is None:
+            return
+        self._keeper.want(now=True)
+        settings = await self._wire.read_settings(self._session, run)
+        if run != state.run:
+            return
+        state.settings, state.settings_missing = settings, settings is None
+        paths = [path for stage, known in STAGES.items() if known.built for path in self.outputs(stage)]
+        if paths:
+            await self._link.watch(run, 1.0, paths[0])
+        if self._start_asked:
+            self._start_asked = False
+            self._tasks.spawn(self._start_once(str(self.options.start)), f"starting {self.options.start}")
+
+    async def _start_once(self, stage: str) -> None:
+        """What ``rehearse`` means: the stage runs, unless it does already or has done its work."""
+        assert self._session is not None
+        await self._session.frame_of(self.state.run)
+        one, limit = self.state.store.attempt(stage), self.options.limit
+        if one is not None and (one.live or self._wire.covers(one, limit)):
+            self._say(f"{stage} {'runs already' if one.live else 'is done already; rehearse --fresh starts anew'}")
+            return
+        interpreter = self.interpreter(stage)
+        if interpreter is not None and await self._keeper.claim(take_over=False):
+            await self.launch(stage, interpreter, ["--limit", str(limit)] if limit else [])
+
+    @property
+    def _link(self) -> Any:
+        assert self._session is not None
+        return self._session.link
+
+    def _say(self, text: str) -> None:
+        self._post(Said(text))
+
+    def _starting(self, text: str) -> None:
+        self.state.starting = sanitize.line(text, 200)
+        self._post(Changed())

@@ -1,0 +1,36 @@
+"""From the command line to the screen and back: what goes on is said once the terminal is given back. Imports little, to paint soon."""
+
+import argparse
+
+from console.headless.output import Output
+from console.tui.app import ConsoleApp, default_theme
+from console.tui.options import REHEARSAL, Options
+from pipeline.errors import EXIT_DONE
+
+REHEARSAL_STAGE = "extract"
+
+
+def command(arguments: argparse.Namespace, output: Output) -> int:
+    """Open the console on a host. Raises UserError for a host that cannot be one."""
+    name = arguments.host
+    run = arguments.run or (REHEARSAL if name == REHEARSAL else None)
+    return _show(Options(name, run, arguments.read_only), arguments, output)
+
+
+def rehearse(arguments: argparse.Namespace, output: Output) -> int:
+    """Open it on the rehearsal host, where the extraction is started unless it runs or is done."""
+    start = None if arguments.read_only else REHEARSAL_STAGE
+    options = Options(REHEARSAL, REHEARSAL, arguments.read_only, arguments.fresh, arguments.fault, start=start, limit=arguments.limit)
+    return _show(options, arguments, output)
+
+
+def _show(options: Options, arguments: argparse.Namespace, output: Output) -> int:
+    app = ConsoleApp(options, arguments.theme or default_theme(), arguments.ascii)
+    farewell = app.run(mouse=not arguments.no_mouse)
+    if farewell is None:
+        return app.return_code or 1
+    if farewell.error is not None:
+        raise farewell.error
+    if farewell.line:
+        output.say(f"eaglewatch: {farewell.line}")
+    return EXIT_DONE

@@ -1,0 +1,49 @@
+"""What the controller tells the app."""
+
+from typing import TYPE_CHECKING
+
+from textual.message import Message
+
+if TYPE_CHECKING:
+    from console.core.attempt import Attempt
+
+
+class Changed(Message):
+    """Something is there that the next tick should not keep waiting: the first frame, a new link state, an answer."""
+
+    def can_replace(self, message: Message) -> bool:
+        return isinstance(message, Changed)
+
+
+class Said(Message):
+    """A line for the operator that passes by."""
+
+    def __init__(self, text: str, severity: str = "information") -> None:
+        super().__init__()
+        self.text = text
+        self.severity = severity
+
+
+class Problem(Message):
+    """Something that was asked for did not happen: it stays until it was read."""
+
+    def __init__(self, title: str, text: str) -> None:
+        super().__init__()
+        self.title = title
+        self.text = text
+
+
+class Ended(Message):
+    """An attempt that was seen alive has ended."""
+
+    def __init__(self, attempt: "Attempt") -> None:
+        super().__init__()
+        self.attempt = attempt
+
+
+class Broken(Message):
+    """The console cannot work at all."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self.error = error

@@ -1,0 +1,38 @@
+"""What the command line asked for, and where times come from."""
+
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from pipeline.contract.clock import boot_s
+
+REHEARSAL = "rehearsal"
+"""``config.REHEARSAL``, without waiting for what config needs."""
+
+
+class Options(NamedTuple):
+    """``rehearse`` and ``console``, read."""
+
+    host: str
+    run: str | None = None
+    read_only: bool = False
+    fresh: bool = False
+    fault: str | None = None
+    start: str | None = None
+    """A stage to start at once, unless it runs or is done: what ``rehearse`` means."""
+    limit: int | None = None
+
+
+def local_offset_s(wall_s: float) -> float:
+    return float(time.localtime(wall_s).tm_gmtoff)
+
+
+class Clocks(NamedTuple):
+    """Of this machine."""
+
+    boot_s: Callable[[], float] = boot_s
+    """Counts suspend."""
+    steady_s: Callable[[], float] = time.monotonic
+    """Does not."""
+    wall_s: Callable[[], float] = time.time
+    offset_s: Callable[[float], float] = local_offset_s

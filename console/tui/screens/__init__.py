@@ -1,0 +1,1 @@
+"""The dashboard and the screens that open over it."""

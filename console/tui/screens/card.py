@@ -1,0 +1,108 @@
+"""A sheet over the dashboard: a title, lines that may be drawn anew at each tick, and buttons. Escape closes it."""
+
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple, TypeVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Button, Static
+
+from console.core import sanitize
+from console.tui.state import ConsoleState
+
+Result = TypeVar("Result")
+_BORDER_AND_BUTTONS = 4
+
+
+class Choice(NamedTuple):
+    """A button of a card. ``why`` not None: it cannot be pressed, for that reason."""
+
+    id: str
+    label: str
+    variant: str = "default"
+    why: str | None = None
+
+
+class Card(ModalScreen[Result]):
+    """Base: override ``body`` and ``choices``. What the button that was pressed stands for is for ``chosen``."""
+
+    CSS_PATH = "../styles/sheets.tcss"
+    AUTO_FOCUS = ""
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q", "close", "Close", show=False),
+        Binding("left", "app.focus_previous", show=False),
+        Binding("right", "app.focus_next", show=False),
+        Binding("up,k", "scroll(-1)", show=False),
+        Binding("down,j", "scroll(1)", show=False),
+        Binding("pageup", "scroll(-10)", show=False),
+        Binding("pagedown", "scroll(10)", show=False),
+    ]
+    title_text = ""
+    tone = ""
+    """A class of the sheet: ``good``, ``bad`` or nothing."""
+
+    def __init__(self, state: ConsoleState) -> None:
+        super().__init__()
+        self.state = state
+        self._shown = Content()
+
+    def body(self) -> Sequence[Content]:
+        """The lines; long ones wrap."""
+        raise NotImplementedError
+
+    def choices(self) -> Sequence[Choice]:
+        """The buttons, the harmless one first: it has the focus."""
+        return (Choice("close", "Close"),)
+
+    def chosen(self, choice: str) -> None:
+        """A button was pressed."""
+        self.dismiss(None)
+
+    def heading(self) -> str:
+        return self.title_text
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="sheet", classes=self.tone) as sheet:
+            sheet.border_title = Content(sanitize.line(self.heading(), 200))  # type: ignore[assignment]
+            self._shown = self._draw()
+            with VerticalScroll(id="scroll", can_focus=False):
+                yield Static(self._shown, id="body")
+            with Horizontal(id="buttons"):
+                for choice in self.choices():
+                    button = Button(Content(f"[ {choice.label} ]"), id=f"choice-{choice.id}", compact=True, disabled=choice.why is not None)
+                    button.add_class(f"-{choice.variant}")
+                    button.tooltip = None if choice.why is None else Content(choice.why)
+                    yield button
+
+    def on_mount(self) -> None:
+        buttons = [one for one in self.query(Button) if not one.disabled]
+        if buttons:
+            buttons[0].focus()
+
+    def on_resize(self, event: events.Resize) -> None:
+        """The buttons stay in sight, whatever the lines need."""
+        self.query_one("#scroll").styles.max_height = max(event.size.height - _BORDER_AND_BUTTONS, 1)
+
+    def tick(self) -> None:
+        """Draw the lines anew."""
+        content = self._draw()
+        if not content.is_same(self._shown):
+            self._shown = content
+            self.query_one("#body", Static).update(content)
+
+    def on_button_pressed(self, event: Button.Pressed) -> None:
+        event.stop()
+        self.chosen((event.button.id or "").removeprefix("choice-"))
+
+    def action_close(self) -> None:
+        self.dismiss(None)
+
+    def action_scroll(self, lines: int) -> None:
+        self.query_one("#scroll", VerticalScroll).scroll_relative(y=lines, animate=False)
+
+    def _draw(self) -> Content:
+        return Content("\n").join(self.body())

@@ -1,0 +1,83 @@
+"""Two lines that a tired operator can check: what advanced in the last 15 seconds, and how much of the output is proven."""
+
+from textual.content import Content
+
+from console.core import fmt
+from console.core.attempt import Attempt
+from console.core.judge import judge
+from console.tui.draw import BAD, GOOD, MUTED, PLAIN, WARN, Piece, line
+from console.tui.state import ConsoleState
+from console.tui.widgets.lines import Lines
+from pipeline.contract import telemetry
+
+
+class EvidenceLine(Lines):
+    """Facts with ages; no judgement."""
+
+    MARKS_OLD = True
+
+    def draw(self, width: int, height: int) -> list[Content]:
+        return [evidence(self.state, width)]
+
+
+class VerifiedLine(Lines):
+    """What was re-read, what was only written."""
+
+    MARKS_OLD = True
+
+    def draw(self, width: int, height: int) -> list[Content]:
+        return [verified(self.state, width)]
+
+
+def evidence(state: ConsoleState, width: int) -> Content:
+    attempt = state.attempt
+    if attempt is None or not attempt.live:
+        return Content()
+    facts = judge(state.history, attempt, state.age_s)
+    over = "evidence" if facts.window_s is None else f"last {facts.window_s:.0f} s"
+    if not state.current:
+        over = f"as of {fmt.age(state.age_s)} ago"
+    gained = "" if facts.bytes is None else f"+{fmt.size(facts.bytes)}"
+    gpus = "" if facts.gpus_read == facts.gpus_listed else f" of {facts.gpus_read}"
+    pieces = [
+        Piece(over, MUTED),
+        Piece("" if facts.files is None else f"files +{fmt.count(facts.files)}"),
+        Piece(gained, PLAIN, 3),
+        Piece("" if facts.cpu_pct is None else f"cpu {fmt.percent(facts.cpu_pct)}", PLAIN, 2),
+        Piece("" if facts.gpu_pct is None else f"gpu {fmt.percent(facts.gpu_pct)}{gpus}", PLAIN, 2),
+        Piece("no beat yet" if facts.beat_age_s is None else f"beat {fmt.age(facts.beat_age_s)}", PLAIN, 1),
+        Piece("no log yet" if facts.log_quiet_s is None else f"log quiet {fmt.age(facts.log_quiet_s)}", PLAIN, 1),
+    ]
+    return line(pieces, [], width)
+
+
+def verified(state: ConsoleState, width: int) -> Content:
+    attempt = state.attempt
+    if attempt is None:
+        return Content()
+    progress, ledger, directory, receipt = attempt.progress, attempt.ledger, attempt.directory, attempt.receipt
+    left = [_checked(attempt)]
+    bad = receipt.bad if receipt and receipt.bad is not None else progress.bad if progress else None
+    if bad is not None:
+        left.append(Piece(f"{fmt.count(bad)} bad", BAD if bad else PLAIN))
+    if ledger and ledger.files is not None:
+        left.append(Piece(f"ledger {fmt.count(ledger.files)} files", PLAIN, 2))
+    if directory and directory.files is not None and state.view:
+        age = fmt.age(state.view.age_s(directory.boot_s, state.age_s))
+        left.append(Piece(f"directory {fmt.count(directory.files)}, counted {age} ago", PLAIN, 3))
+    trouble = ledger.trouble if ledger else ""
+    left.append(Piece(f"LEDGER: {trouble}" if trouble else "", WARN, 1))
+    return line(left, [], width)
+
+
+def _checked(attempt: Attempt) -> Piece:
+    receipt, progress = attempt.receipt, attempt.progress
+    if receipt is not None:
+        if receipt.verified:
+            return Piece(f"verified, {fmt.count(receipt.verified_samples)} of {fmt.count(receipt.samples)} re-read whole", GOOD)
+        return Piece("NOT verified, says the receipt", BAD)
+    if progress is not None and progress.verified is not None:
+        return Piece(f"verified {fmt.share(progress.verified, progress.verify_total)} files")
+    if attempt.live and progress is not None and progress.phase in (telemetry.LOADING, telemetry.STEADY):
+        return Piece("verified at the end, by re-reading", MUTED)
+    return Piece("nothing verified", MUTED if attempt.live else WARN)

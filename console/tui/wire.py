@@ -1,0 +1,195 @@
+"""The controller's half that needs the wire. Imported in a thread, after the first paint: it brings some tenths of a second of imports."""
+
+import posixpath
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from console import config
+from console.config import Host
+from console.core import reading, sanitize
+from console.core.attempt import name
+from console.headless import audit, hosts, launching, run_settings
+from console.headless.launching import Order
+from console.headless.output import Output
+from console.headless.rehearse import covers
+from console.headless.run_settings import Wanted
+from console.headless.session import Session
+from console.remote import errors
+from console.remote.errors import AgentError, RemoteError
+from console.remote.link import Link
+from console.tui.state import RunSettings
+from pipeline import settings
+from pipeline.contract import layout, telemetry
+from pipeline.errors import UserError
+
+__all__ = ["Link", "Order", "ScreenSession", "audit", "control", "covers", "interpreter_of", "launch", "open_host", "outputs"]
+
+SURVEY_S = 45.0
+"""The host gives itself 30 s."""
+
+Say = Callable[[str], None]
+MakeLink = Callable[..., Link]
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A host that can be dialed, and for the rehearsal the settings that its run gets."""
+
+    host: Host
+    wanted: Wanted | None = None
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """A Python that the host has. ``why_not`` empty: it can run the stage."""
+
+    path: str
+    about: str
+    why_not: str
+
+
+class Voice(Output):
+    """What the headless parts say goes to the screen."""
+
+    def __init__(self, say: Say):
+        super().__init__(as_json=False)
+        self._say = say
+
+    def say(self, text: str) -> None:
+        self._say(sanitize.line(text.removeprefix("eaglewatch: ")))
+
+    def data(self, text: str) -> None:
+        self.say(text)
+
+
+class ScreenSession(Session):
+    """The headless commands' session, which also hears the log and tells of each frame."""
+
+    def __init__(
+        self,
+        opened: Opened,
+        run: str | None,
+        say: Say,
+        on_frame: Callable[[], None],
+        on_log: Callable[[dict[str, Any]], None],
+        make_link: MakeLink = Link,
+    ):
+        self.voice = Voice(say)
+        super().__init__(opened.host, self.voice, run)
+        self._on_frame = on_frame
+        self.link = make_link(
+            opened.host, on_frame=self._heard, on_log=lambda piece, _: on_log(piece), on_change=self._wake, interval_s=1.0, run=run
+        )
+
+    def _heard(self, frame: dict[str, Any], _received_s: float) -> None:
+        super()._heard(frame, _received_s)
+        self._on_frame()
+
+
+def open_host(name: str, say: Say, fresh: bool = False, fault: str | None = None) -> Opened:
+    """Find the host; the rehearsal is started when it does not run. Blocking. Raises UserError and StageError."""
+    if name != config.REHEARSAL:
+        return Opened(config.resolve(name))
+    running = hosts.start_rehearsal(Voice(say), fresh, fault)
+    return Opened(hosts.reach(running), run_settings.from_file(running.settings_file, []))
+
+
+async def runs(session: Session) -> tuple[tuple[str, ...], str]:
+    """The host's runs by name, and the one to open by itself: the only live one, else the only one. Raises RemoteError."""
+    rows = await session.runs()
+    names = [run for one in rows if (run := name(one, "name"))]
+    live = []
+    for one in rows:
+        stages = reading.mapping(one, "stages") or {}
+        if any(reading.text(stage, "state") in telemetry.LIVE_STATES for stage in stages.values()):
+            live.append(name(one, "name"))
+    candidates = live or names
+    return tuple(names), candidates[0] if len(candidates) == 1 else ""
+
+
+async def read_settings(session: Session, run: str) -> RunSettings | None:
+    """The run's settings on the host; None when it has none. Raises RemoteError."""
+    try:
+        value = (await session.link.request("read", run=run, what="settings", stage=None, attempt=None)).get("value")
+    except AgentError as error:
+        if error.kind == errors.MISSING:
+            return None
+        raise
+    if not isinstance(value, str):
+        return RunSettings("", None, "the host's answer holds no settings")
+    return resolve_settings(value)
+
+
+def resolve_settings(toml: str) -> RunSettings:
+    """Settings as text and resolved."""
+    try:
+        return RunSettings(toml, settings.to_json(settings.parse(toml, "the host's settings.toml")))
+    except UserError as error:
+        return RunSettings(toml, None, sanitize.line(str(error), 500))
+
+
+def outputs(stage: str, resolved: dict[str, Any] | None, run_directory: str) -> list[str]:
+    """Where a stage writes, by its settings."""
+    table = reading.mapping(resolved, stage)
+    output = table.get("output") if table else None
+    return [posixpath.join(run_directory, output)] if isinstance(output, str) else []
+
+
+def run_directory(hello: dict[str, Any] | None, run: str) -> str:
+    """The run's directory on the host, as far as the host program said where its data is."""
+    return layout.run_dir(reading.text(hello, "data_dir", 4096) or "DATA", run)
+
+
+def interpreter_of(host: Host, stage: str) -> str | None:
+    return hosts.interpreter_of(host, stage)
+
+
+async def survey(session: Session, stage: str) -> list[Interpreter]:
+    """The interpreters that the host found, those that can run the stage first. Raises RemoteError."""
+    reply = await session.link.request("interpreters", SURVEY_S)
+    found = []
+    for one in reading.sequence(reply, "found") or []:
+        path = reading.text(one, "path", 4096)
+        if path:
+            able = stage in (reading.sequence(one, "stages") or [])
+            versions = reading.mapping(one, "versions") or {}
+            about = "Python " + ", ".join(
+                [
+                    reading.text(one, "python") or "?",
+                    *(f"{sanitize.line(key, 40)} {sanitize.line(value, 40)}" for key, value in versions.items()),
+                ]
+            )
+            found.append(Interpreter(path, about, "" if able else reading.text(one, "why_not", 300) or f"it cannot run {stage}"))
+    return sorted(found, key=lambda one: bool(one.why_not))
+
+
+async def launch(session: ScreenSession, order: Order, opened: Opened, send_settings: bool) -> str:
+    """Launch it; the attempt's id. Raises StageError with what went wrong."""
+    if send_settings and opened.wanted is not None:
+        await launching.put_settings(session, order.host, order.run, opened.wanted, replace=False)
+    return (await launching.launch(session, order, session.voice)).attempt
+
+
+async def stop(session: Session, host: str, run: str, stage: str, attempt: str, pid: int | None) -> str:
+    """Ask for the stop and record it; the attempt's state then. Raises StageError."""
+    noted = {"host": host, "run": run, "stage": stage, "attempt": attempt, "pid": pid}
+    audit.record("stop", **noted, reply=None)
+    try:
+        reply = await session.link.stop(run, stage, attempt, audit.who())
+    except RemoteError as error:
+        audit.record("stop", **noted, reply=f"error: {error}")
+        raise
+    state = reading.text(reply, "state")
+    audit.record("stop", **noted, reply=state)
+    return state
+
+
+async def control(session: Session, host: str, run: str, console: str, take_over: bool, holder: str) -> dict[str, Any]:
+    """Ask for control of a run. A take-over is recorded here too, before and after. Raises StageError."""
+    if take_over:
+        audit.record("take-over", host=host, run=run, taken_from=holder, reply=None)
+    reply = await session.link.request("control", run=run, by=audit.who(), console=console, take_over=take_over)
+    if take_over:
+        audit.record("take-over", host=host, run=run, taken_from=holder, reply="yours" if reply.get("yours") is True else "refused")
+    return reply

@@ -1,0 +1,130 @@
+"""The whole screen in each of its states, as pictures: at 80x24 and 120x40; the steady one also in the light and the mono theme.
+
+`pytest tests/tui/test_snapshots.py --snapshot-update` makes them anew; look at them before they are kept.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import scenes
+from fakes import FakeLink, Fixture, app_of, painted, until
+from textual.pilot import Pilot
+
+from console.headless import audit
+from console.remote.state import LinkStatus
+
+SIZES = [(80, 24), (120, 40)]
+HELD = {"yours": False, "holder": {"by": "anna on laptop", "since_boot_s": scenes.NOW_S - 1260}, "boot_s": scenes.NOW_S}
+
+
+def steady(**options: Any) -> Fixture:
+    return Fixture(frames=scenes.steady(), log=scenes.LOG, **options)
+
+
+def second() -> Fixture:
+    return Fixture(frames=scenes.second(), log=scenes.LOG, prepare=lambda link: link.answers.update(control=HELD))
+
+
+def no_runs() -> Fixture:
+    def prepare(link: FakeLink) -> None:
+        link.answers["runs"] = {"runs": []}
+
+    return Fixture(run=None, frames=[scenes.frame(run=None, stages={})], prepare=prepare)
+
+
+def says(*status: Any) -> Callable[[Fixture], None]:
+    def then(fixture: Fixture) -> None:
+        fixture.link.now = LinkStatus(*status)
+
+    return then
+
+
+def asleep(fixture: Fixture) -> None:
+    fixture.clock.boot_s += 25_920
+    fixture.clock.asleep_s += 25_920
+    fixture.link.now = LinkStatus("RECONNECTING", 25_921.0, 1, None, "gpu-host: connection lost (this machine slept)")
+
+
+def feeds(frame: dict[str, Any]) -> Callable[[Fixture], None]:
+    return lambda fixture: fixture.link.feed(frame)
+
+
+def nothing(fixture: Fixture) -> None:
+    return
+
+
+LOST = ("RECONNECTING", 94.0, 3, 4.0, "gpu-host: connection lost (no answer to keepalive)")
+SILENT = ("NO DATA", 41.0, 0, None, "the connection stands, the host program is silent")
+REFUSED = ("AUTH NEEDED", None, 1, None, "gpu-host: login refused: no key of the ssh config or the ssh agent is accepted")
+State = tuple[Callable[[], Fixture], Callable[[Fixture], None], tuple[str, ...]]
+STATES: dict[str, State] = {
+    "steady": (steady, nothing, ()),
+    "loading": (lambda: Fixture(frames=scenes.loading(), log=scenes.LOG), nothing, ()),
+    "verifying": (lambda: Fixture(frames=scenes.verifying(), log=scenes.LOG), nothing, ()),
+    "done": (steady, feeds(scenes.done()), ()),
+    "crashed": (steady, feeds(scenes.crashed()), ()),
+    "crashed_after": (steady, feeds(scenes.crashed()), ("escape",)),
+    "reconnecting": (steady, says(*LOST), ()),
+    "no_data": (steady, says(*SILENT), ()),
+    "asleep": (steady, asleep, ()),
+    "login_refused": (lambda: Fixture(connected=False), says(*REFUSED), ()),
+    "second_console": (second, nothing, ()),
+    "free_gpus": (steady, nothing, ("F",)),
+    "start_dialog": (lambda: Fixture(frames=scenes.nothing_ran()), nothing, ("greater_than_sign",)),
+    "stop_dialog": (steady, nothing, ("X",)),
+    "details": (steady, nothing, ("d",)),
+    "evidence": (steady, nothing, ("e",)),
+    "help": (steady, nothing, ("question_mark",)),
+    "nothing_ran": (lambda: Fixture(frames=scenes.nothing_ran()), nothing, ()),
+    "no_run": (no_runs, nothing, ()),
+    "strip_in_focus": (steady, nothing, ("tab",)),
+}
+
+
+@pytest.fixture(autouse=True)
+def somebody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit, "who", lambda: "me on here")
+
+
+def check(snap_compare: Any, fixture: Fixture, then: Callable[[Fixture], None], presses: tuple[str, ...], size: tuple[int, int]) -> None:
+    async def settle(pilot: Pilot[Any]) -> None:
+        app = app_of(pilot)
+        await until(pilot, lambda: hasattr(fixture, "_made") and bool(fixture.link.asked))
+        if fixture.connected:
+            await until(pilot, lambda: app.state.runs is not None)
+        if fixture.connected and fixture.run is not None:
+            await until(pilot, lambda: app.state.settings is not None and bool(fixture.link.ops("control")))
+        if fixture.log:
+            await until(pilot, lambda: app.state.log_source is not None and "Loading model weights" in "\n".join(painted(app)))
+        then(fixture)
+        app.tick()
+        await pilot.pause()
+        app.tick()
+        for key in presses:
+            await pilot.pause()
+            await pilot.press(key)
+        await pilot.pause()
+        app.tick()
+        await pilot.pause()
+
+    assert snap_compare(fixture.app(), terminal_size=size, run_before=settle)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize("name", list(STATES))
+def test_the_screen_looks_as_it_did(snap_compare: Any, name: str, size: tuple[int, int]) -> None:
+    make, then, presses = STATES[name]
+    check(snap_compare, make(), then, presses, size)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize("theme", ["light", "mono"])
+@pytest.mark.parametrize("name", ["steady", "stop_dialog"])
+def test_the_other_themes_look_as_they_did(snap_compare: Any, name: str, theme: str, size: tuple[int, int]) -> None:
+    _, then, presses = STATES[name]
+    check(snap_compare, steady(theme=theme), then, presses, size)
+
+
+def test_ascii_looks_as_it_did(snap_compare: Any) -> None:
+    check(snap_compare, steady(ascii_only=True), nothing, (), (80, 24))
