@@ -12,6 +12,11 @@ def main(argv: list[str] | None = None) -> int:
         from pipeline import command_line  # here, so that Ctrl-C while it is imported is one line too
 
         return command_line.run(argv)
+    except ModuleNotFoundError as error:
+        if error.name != "msgspec":
+            raise
+        print(f"eaglewatch: {sys.executable} lacks msgspec; install it there (pip install msgspec)", file=sys.stderr, flush=True)
+        return 2
     except KeyboardInterrupt:
         print("eaglewatch: stopped by SIGINT; what is finished stays, the next attempt goes on from there", file=sys.stderr, flush=True)
         return 1

@@ -49,5 +49,8 @@ def _run(arguments: argparse.Namespace) -> None:
         raise UserError(f"{run_directory}: no such run directory; --run names the directory that holds the run's settings.toml")
     resolved = settings.load(os.path.join(run_directory, "settings.toml"), arguments.set)
     stage = importlib.import_module(f"pipeline.stages.{arguments.stage}")
+    if attempt.ENV_DIRECTORY not in os.environ:
+        stage.check_interpreter()  # by hand: a start that cannot be is nothing to record
     with attempt.enter(run_directory, arguments.stage, stage.outputs(resolved, run_directory)) as current:
+        stage.check_interpreter()
         stage.run(current, resolved, run_directory, arguments.limit, arguments.verify)

@@ -31,8 +31,8 @@ async def _attach(arguments: argparse.Namespace, host: Host, output: Output) -> 
 
 
 def choose_run(listed: list[dict[str, Any]], host: str, stage: str | None = None) -> str:
-    """The only run with something live in it. Raises UserError, which lists what there is."""
-    live, rows = [], []
+    """The only run with something live in it, else the only run. Raises UserError, which lists what there is."""
+    live, launched, rows = [], [], []
     for one in listed:
         run = name(one, "name")
         stages = reading.mapping(one, "stages") or {}
@@ -41,9 +41,13 @@ def choose_run(listed: list[dict[str, Any]], host: str, stage: str | None = None
             continue
         if any(state in telemetry.LIVE_STATES and stage in (None, key) for key, state in states.items()):
             live.append(run)
+        if states and stage in (None, *states):
+            launched.append(run)
         rows.append(f"{run} ({', '.join(f'{key} {state}' for key, state in states.items()) or 'nothing launched'})")
     if len(live) == 1:
         return live[0]
+    if not live and len(rows) == 1 and launched:
+        return launched[0]  # it ended while nobody watched: how it ended is what is asked for
     what = "several runs are live" if live else "nothing is live"
     there = f"name one with --run; there are {'; '.join(rows)}" if rows else "there are no runs; eaglewatch run starts one"
     raise UserError(f"{what} on {host}; {there}")

@@ -48,8 +48,8 @@ def interpreter_of(host: Host, stage: str) -> str | None:
 
 def interpreter_lines(host: Host, stage: str, interpreter: str) -> list[str]:
     """What to write into hosts.toml so that a stage has its interpreter."""
+    if host.alias in config.load():  # its table is there already, and TOML takes each table once
+        return [f"[hosts.{host.alias}.interpreters]", f"{stage} = {json.dumps(interpreter)}"]
     setting = f"interpreters = {{ {stage} = {json.dumps(interpreter)} }}"
-    if host.alias in config.load():
-        return [f"[hosts.{host.alias}]", setting]
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", host.target.name).strip("-") or "gpu1"
     return [f"[hosts.{name}]", f"ssh = {json.dumps(str(host.target))}", setting]

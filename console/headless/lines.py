@@ -67,7 +67,7 @@ def progress_line(store: Store, attempt: Attempt | None, stage: str, link: LinkN
     parts.append(f"{stage} {state_words(attempt)}")
     progress, ledger = attempt.progress, attempt.ledger
     if progress:
-        parts.append(_loading_words(progress) if progress.phase == telemetry.LOADING else "")
+        parts.append(_loading_words(progress) if progress.phase == telemetry.LOADING else progress.note if attempt.live else "")
         unit = f"{progress.unit or 'unit'}s"
         parts.append(f"{fmt.share(progress.done, progress.total)} {unit}")
         parts.append(_tokens(progress.tokens, progress.total_tokens))

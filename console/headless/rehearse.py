@@ -13,6 +13,7 @@ from console.headless.launching import Order
 from console.headless.output import Output
 from console.headless.run_settings import Wanted
 from console.headless.session import FRAME_S, Session
+from pipeline.errors import UserError
 
 RUN, STAGE = "rehearsal", "extract"
 
@@ -31,6 +32,8 @@ async def _rehearse(arguments: argparse.Namespace, host: Host, wanted: Wanted, o
         if one is not None and one.live:
             output.say(f"eaglewatch: the rehearsal's {STAGE} runs already (attempt {one.id} by {one.by}); following it")
         elif one is not None and covers(one, arguments.limit):
+            if arguments.fault is not None:
+                raise UserError(f"the rehearsal's {STAGE} is done already, so no fault can strike it; add --fresh to start anew")
             output.say(f"eaglewatch: the rehearsal's {STAGE} is done already; --fresh starts anew")
         else:
             one = None

@@ -15,7 +15,7 @@ from console.remote import state
 from pipeline.contract import telemetry
 from pipeline.contract.clock import boot_s
 from pipeline.contract.stages import STAGES
-from pipeline.errors import EXIT_CANNOT_TELL, EXIT_DONE
+from pipeline.errors import EXIT_CANNOT_TELL, EXIT_DONE, UserError
 
 WAIT_S = 15.0
 EVERY_S = 1.0
@@ -30,7 +30,10 @@ async def _once(arguments: argparse.Namespace, host: Host, output: Output) -> in
     async with Session(host, output, arguments.run) as session:
         await session.connect()
         runs = await _choose_run(session, arguments)
-        complete = await session.until(lambda: session.now().state == state.LIVE and _has_reading(session), WAIT_S)
+        if arguments.run is not None and arguments.run not in [one["name"] for one in runs]:
+            raise UserError(f"no run {arguments.run} on {arguments.host}; {_runs_there(runs)}")
+        await session.until(lambda: session.now().state == state.LIVE and (_has_reading(session) or _has_refusal(session)), WAIT_S)
+        complete = session.now().state == state.LIVE and _has_reading(session)
         link = session.now()
         for row in status_lines.table(session.store, arguments.host, link, [_run_words(one) for one in runs]):
             output.data(row)
@@ -78,12 +81,22 @@ async def _choose_run(session: Session, arguments: argparse.Namespace) -> list[d
     return listed
 
 
+def _runs_there(runs: list[dict[str, Any]]) -> str:
+    return f"its runs are {', '.join(one['name'] for one in runs)}" if runs else "it has no runs yet"
+
+
 def _has_reading(session: Session) -> bool:
     """Whether the GPUs were read: NVML answers, and at least one GPU's memory is a number."""
     view = session.store.view
     if view is None or view.nvml is None or view.nvml.state != telemetry.NVML_OK:
         return False
     return any(gpu.used_bytes.known for gpu in view.gpus or ())
+
+
+def _has_refusal(session: Session) -> bool:
+    """Whether NVML has said that it cannot be read: waiting for more would only look like thinking."""
+    view = session.store.view
+    return view is not None and view.nvml is not None and view.nvml.state in (telemetry.NVML_ERROR, telemetry.NVML_STUCK)
 
 
 def _why_not(session: Session) -> str:

@@ -3,7 +3,9 @@
 Order: look at everything (preflight), load, run the planned batches that miss a sample, re-read what was written, and only then say done.
 """
 
+import importlib.util
 import random
+import sys
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +15,7 @@ from pipeline.attempt import Attempt
 from pipeline.contract import events
 from pipeline.contract.telemetry import FINISHING, LOADING, STEADY, VERIFYING
 from pipeline.engines import Engine, make_engine
-from pipeline.errors import StageError
+from pipeline.errors import StageError, UserError
 from pipeline.partial import clean_up
 from pipeline.preflight import Plan
 from pipeline.settings import Settings
@@ -21,11 +23,22 @@ from pipeline.sizes import size
 from pipeline.stages.extract_meter import Meter
 from pipeline.store import Store
 
+NEEDED_PACKAGES = ("torch", "transformers", "safetensors", "datasets", "numpy")
 REREAD_ALL_BELOW_SAMPLES = 400
 REREAD_ALL_UP_TO_BYTES = 2 * 10**9
 REREAD_SHARE = 0.01
 REREAD_AT_LEAST = 20
 SHOWN_PROBLEMS = 20
+
+
+def check_interpreter() -> None:
+    """Raise UserError when this interpreter lacks a package that the stage needs, without importing any of them."""
+    lacking = [name for name in NEEDED_PACKAGES if importlib.util.find_spec(name) is None]
+    if lacking:
+        raise UserError(
+            f"{sys.executable} lacks {', '.join(lacking)}; install them there (pip install {' '.join(lacking)}), "
+            "or name another interpreter for extract"
+        )
 
 
 def outputs(settings: Settings, run_directory: str) -> list[str]:
@@ -72,7 +85,7 @@ def _produce(plan: Plan, attempt: Attempt, meter: Meter) -> None:
         on_published=meter.published,
     )
     meter.steady_begins()
-    attempt.progress.phase(STEADY, note=None)
+    attempt.progress.phase(STEADY, note=f"on {about['device']}")  # a GPU host without its driver works on the CPU: be seen
     try:
         for index, token_ids, states in engine.run(plan.batches(), plan.data):
             attempt.raise_if_stopped()

@@ -44,11 +44,13 @@ def test_two_at_once_make_one_extraction_and_both_tell_the_same_end(machine: Mac
     attached = machine.run("attach", "rehearsal", "--run", "rehearsal", "--json")
     assert attached.returncode == 0
     assert json.loads(attached.stdout.splitlines()[-1]) == ends[0][1]
-    nothing = machine.run("attach", "rehearsal")
-    assert (
-        nothing.returncode == 2
-        and "nothing is live on rehearsal; name one with --run; there are rehearsal (extract DONE)" in nothing.stderr
-    )
+    only = machine.run("attach", "rehearsal", "--json")
+    assert only.returncode == 0, "the only run, although it has ended: how it ended is what is asked for"
+    assert json.loads(only.stdout.splitlines()[-1]) == ends[0][1]
+    struck = machine.run("rehearse", "--headless", "--limit", str(SAMPLES), "--fault", "crash")
+    assert struck.returncode == 2 and "no fault can strike it; add --fresh" in struck.stderr
+    unknown = machine.run("status", "rehearsal", "--run", "nope")
+    assert unknown.returncode == 2 and "no run nope on rehearsal; its runs are rehearsal" in unknown.stderr
 
 
 def test_status_shows_eight_simulated_gpus_with_their_ages(machine: Machine, begin: Callable[..., Running]) -> None:

@@ -30,7 +30,7 @@ def test_without_an_interpreter_the_host_is_asked_and_nothing_is_chosen(machine:
     assert done.returncode == 2
     assert "no interpreter is named for extract on plain, and none is chosen silently" in done.stderr
     assert f"{sys.executable}  Python 3." in done.stderr and "can run it" in done.stderr
-    assert "[hosts.plain]\n  interpreters = { extract = " in done.stderr
+    assert "[hosts.plain.interpreters]\n  extract = " in done.stderr
     assert not (machine.runs() / "r").exists(), "nothing is written before it is known what runs it"
 
 

@@ -1,5 +1,6 @@
 """Bad input: one clear line, exit code 2, before any model loads, and nothing written."""
 
+import importlib.util
 import json
 import re
 import shutil
@@ -116,6 +117,17 @@ def test_the_refusal_is_in_the_attempts_events_and_exit(filled: Path, tmp_path: 
     run = shutil.copytree(filled, tmp_path / "run")
     refused(run, capsys, "--set", "extract.layer_ids=[2, 99]")
     assert newest(run, "exit.json")["code"] == 2
+
+
+def test_an_interpreter_that_lacks_a_package_is_told_and_leaves_the_last_attempt_standing(
+    filled: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = shutil.copytree(filled, tmp_path / "run")
+    before = sorted((run / "stages" / "extract").iterdir())
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if name == "datasets" else found(name, *rest))
+    assert "lacks datasets; install" in refused(run, capsys, "--verify")
+    assert sorted((run / "stages" / "extract").iterdir()) == before
 
 
 @pytest.mark.parametrize("spoil", [truncated_shard, lambda run, model: replace_data(run, [[VOCABULARY]]), output_without_manifest])
