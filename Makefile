@@ -2,15 +2,20 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+VLLM_VENV := .venv-vllm
 
-.PHONY: demo test lint bench screenshots clean
+.PHONY: demo test test-vllm lint bench screenshots clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.setup-rehearsal
 	$(BIN)/eaglewatch rehearse --fresh
 
 test: lint
-	NO_SKIPS=1 $(BIN)/pytest -n 2 --dist loadgroup
+	NO_SKIPS=1 $(BIN)/pytest -n 4 --dist loadgroup
+
+# serve and generate against the real vLLM on this machine's CPU: 3.7 GB and some minutes more, so no part of make test.
+test-vllm: $(VLLM_VENV)/.setup
+	$(VLLM_VENV)/bin/python -m pytest tests/real_vllm/against_vllm.py -p no:cacheprovider
 
 lint: $(VENV)/.setup-dev
 	$(BIN)/ruff check .
@@ -33,5 +38,9 @@ $(VENV)/.setup-dev: pyproject.toml constraints.txt scripts/make_venv.sh scripts/
 	scripts/make_venv.sh $(PYTHON) $(VENV) rehearsal,dev
 	@touch $@ $(VENV)/.setup-rehearsal
 
+$(VLLM_VENV)/.setup: scripts/make_vllm_venv.sh
+	scripts/make_vllm_venv.sh $(PYTHON) $(VLLM_VENV)
+	@touch $@
+
 clean:
-	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(VLLM_VENV) build *.egg-info .pytest_cache .ruff_cache .import_linter_cache

@@ -10,14 +10,13 @@ import signal
 import sys
 from typing import Any, NoReturn
 
-from console import interrupt
-from pipeline.contract.layout import check_name
-from pipeline.contract.rehearsal import FAULTS, parse_fault
+from console import interrupt, words
+from pipeline.contract.rehearsal import FAULTS
 from pipeline.contract.stages import STAGES
 from pipeline.errors import EXIT_CANNOT_TELL, StageError, UserError
 
 _HOST_HELP = "'rehearsal', a host of hosts.toml, an ssh alias, or user@host:port"
-_COMMANDS = ("console", "rehearse", "status", "run", "attach", "stop", "config")
+_COMMANDS = ("console", "rehearse", "status", "init", "run", "attach", "stop", "config")
 _EXIT_CODES = "Exit codes: 0 done, 1 failed, 2 usage or settings, 3 cannot tell (the outcome is not known here)."
 
 
@@ -55,45 +54,59 @@ def parser() -> argparse.ArgumentParser:
     console.set_defaults(module="console")
     console.add_argument("--json", action="store_true", help=argparse.SUPPRESS)  # its refusal too is told as an object
     console.add_argument("host", metavar="HOST", help=_HOST_HELP)
-    console.add_argument("--run", type=_run_name, metavar="NAME", help="the run to watch; default: the one that is live, or the only one")
+    console.add_argument(
+        "--run", type=words.run_name, metavar="NAME", help="the run to watch; default: the one that is live, or the only one"
+    )
     _screen_options(console)
 
-    rehearse = command("rehearse", "rehearse", "run the extraction on a rehearsal host: this machine, SIMULATED GPUs, a tiny real model")
+    rehearse = command("rehearse", "rehearse", "run the pipeline on a rehearsal host: this machine, SIMULATED GPUs, a tiny real model")
     rehearse.add_argument("--headless", action="store_true", help="without the screen")
-    rehearse.add_argument("--fault", metavar="NAME", type=_fault, help=f"inject one: {', '.join(FAULTS)}")
+    rehearse.add_argument("--fault", metavar="NAME", type=words.fault, help=f"inject one: {', '.join(FAULTS)}")
     rehearse.add_argument("--fresh", action="store_true", help="remove the rehearsal host of before, with its runs, and start anew")
-    rehearse.add_argument("--limit", metavar="N", type=_positive, help="extract only the first N samples")
-
+    rehearse.add_argument("--limit", metavar="N", type=words.positive, help="only the first N prompts, or samples with --only extract")
+    rehearse.add_argument("--only", choices=("extract",), help="only the extraction, on data that is ready-made")
     _screen_options(rehearse)
 
     status = command("status", "status", "show a host: GPUs, disk, stages")
     status.add_argument("host", metavar="HOST", help=_HOST_HELP)
-    status.add_argument("--run", type=_run_name, help="the run whose stages are shown")
+    status.add_argument("--run", type=words.run_name, help="the run whose stages are shown")
     how = status.add_mutually_exclusive_group()
     how.add_argument("--once", action="store_true", help="one reading (this is the default)")
     how.add_argument("--watch", action="store_true", help="a line each second until interrupted")
 
+    init = command("init", "init", "write a run's settings on a host, every key explained")
+    init.add_argument("host", metavar="HOST", help=_HOST_HELP)
+    init.add_argument("run", metavar="RUN", type=words.run_name)
+    init.add_argument("--preset", required=True, type=words.preset, metavar="NAME", help="kimi-k2.5-8gpu, generic, or rehearsal")
+    init.add_argument("--set", action="append", default=[], metavar="A.B=C", dest="overrides", help="change or fill in one setting")
+    init.add_argument("--replace-settings", action="store_true", help="let them replace the host's copy")
+    init.add_argument("--print", action="store_true", help="only print them, to edit and to give to `run --settings`; no host is asked")
+
     run = command("run", "run", "launch a stage on a host and follow it")
-    run.add_argument("stage", metavar="STAGE", type=_stage, help=", ".join(stage.name for stage in STAGES.values() if stage.built))
+    run.add_argument("stage", metavar="STAGE", type=words.stage, help=", ".join(stage.name for stage in STAGES.values() if stage.built))
     run.add_argument("--host", required=True, metavar="HOST", help=_HOST_HELP)
-    run.add_argument("--run", required=True, type=_run_name, metavar="NAME")
+    run.add_argument("--run", required=True, type=words.run_name, metavar="NAME")
     run.add_argument("--settings", metavar="FILE", help="the run's settings (TOML); once written, the host's copy rules")
     run.add_argument("--set", action="append", default=[], metavar="A.B=C", dest="overrides", help="change one setting of a new run")
     run.add_argument("--replace-settings", action="store_true", help="let FILE and --set replace the host's copy")
-    run.add_argument("--limit", metavar="N", type=_positive, help="only the first N samples")
+    run.add_argument("--limit", metavar="N", type=words.positive, help="only the first N prompts or samples")
     run.add_argument("--verify", action="store_true", help="make nothing; read again and check all that is there")
+    run.add_argument("--greedy-holdout", metavar="N", type=words.positive, help="answer N held-out prompts at temperature 0, kept apart")
+    run.add_argument(
+        "--override", metavar="REASON", type=words.reason, help="go on with outdated or incomplete input; the reason is logged"
+    )
     run.add_argument("--interpreter", metavar="PATH", help="the Python on the host that runs the stage")
     run.add_argument("--detach", action="store_true", help="do not follow")
 
     attach = command("attach", "attach", "follow a stage that was launched before")
     attach.add_argument("host", metavar="HOST", help=_HOST_HELP)
-    attach.add_argument("--run", type=_run_name, metavar="NAME")
-    attach.add_argument("--stage", type=_stage, metavar="STAGE")
+    attach.add_argument("--run", type=words.run_name, metavar="NAME")
+    attach.add_argument("--stage", type=words.stage, metavar="STAGE")
 
     stop = command("stop", "stop", "stop a stage and wait until it has ended")
     stop.add_argument("host", metavar="HOST", help=_HOST_HELP)
-    stop.add_argument("--run", required=True, type=_run_name, metavar="NAME")
-    stop.add_argument("--stage", required=True, type=_stage, metavar="STAGE")
+    stop.add_argument("--run", required=True, type=words.run_name, metavar="NAME")
+    stop.add_argument("--stage", required=True, type=words.stage, metavar="STAGE")
     stop.add_argument("--yes", action="store_true", help="do not ask")
 
     config = command("config", "show_config", "print the resolved configuration and where each value comes from")
@@ -111,16 +124,16 @@ def _screen_options(command: argparse.ArgumentParser) -> None:
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command; its exit code. Nothing foreseeable leaves as a traceback."""
-    words = sys.argv[1:] if argv is None else argv
+    given = sys.argv[1:] if argv is None else argv
     from console.headless.output import CannotTellError, Output, throw_away_stdout
 
     _fill_descriptors()
-    output = Output(as_json="--json" in words)
-    output.simulated = "rehearse" in words or "rehearsal" in words  # until the host has said so itself
+    output = Output(as_json="--json" in given)
+    output.simulated = "rehearse" in given or "rehearsal" in given  # until the host has said so itself
     try:
         if sys.stdout is None:
             raise CannotTellError("standard output is closed; to throw the output away: >/dev/null")
-        arguments = parser().parse_args(_with_command(words))
+        arguments = parser().parse_args(_with_command(given))
         return _run(arguments, output)
     except StageError as error:
         return _fail(output, str(error), error.exit_code, output.simulated)
@@ -140,14 +153,14 @@ def _fill_descriptors() -> None:
             os.open(os.devnull, os.O_RDWR)
 
 
-def _with_command(words: list[str]) -> list[str]:
+def _with_command(given: list[str]) -> list[str]:
     """``HOST ...`` is short for ``console HOST ...``. A word that looks like a mistyped command is none. Raises UserError."""
-    if not words or words[0].startswith("-") or words[0] in _COMMANDS:
-        return words
-    near = difflib.get_close_matches(words[0], _COMMANDS, 1, 0.75)
-    if near and not _is_host(words[0]):
-        raise UserError(f"no command {words[0]!r}; did you mean {near[0]!r}? For a host of this name: eaglewatch console {words[0]}")
-    return ["console", *words]
+    if not given or given[0].startswith("-") or given[0] in _COMMANDS:
+        return given
+    near = difflib.get_close_matches(given[0], _COMMANDS, 1, 0.75)
+    if near and not _is_host(given[0]):
+        raise UserError(f"no command {given[0]!r}; did you mean {near[0]!r}? For a host of this name: eaglewatch console {given[0]}")
+    return ["console", *given]
 
 
 def _is_host(word: str) -> bool:
@@ -205,35 +218,3 @@ def _fail(output: Any, message: str, code: int, simulated: bool) -> int:
     output.say(f"eaglewatch: {message}")
     output.json(Result(code, simulated, {}, message).to_json())
     return code
-
-
-def _positive(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 up")
-    return int(text)
-
-
-def _run_name(text: str) -> str:
-    try:
-        return check_name(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def _stage(text: str) -> str:
-    if text not in STAGES:
-        near = difflib.get_close_matches(text.lower(), STAGES, 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"the stages are {', '.join(STAGES)}"
-        raise argparse.ArgumentTypeError(f"no stage {text!r}; {hint}")
-    if not STAGES[text].built:
-        built = ", ".join(stage.name for stage in STAGES.values() if stage.built)
-        raise argparse.ArgumentTypeError(f"stage {text!r} is not in this version yet; it has {built}")
-    return text
-
-
-def _fault(text: str) -> str:
-    try:
-        parse_fault(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-    return text

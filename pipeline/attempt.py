@@ -41,6 +41,8 @@ class Attempt:
         """Set by SIGTERM or SIGINT: finish what is in hand and raise ``Interrupted``."""
         self.signal: str | None = None
         """Name of the signal that set ``stop``."""
+        self.overridden: dict[str, Any] | None = None
+        """{reason, what} when the stage uses input that is not good enough (pipeline.inputs); its receipt says so."""
         self.progress = Progress(directory, 0, STAGES[stage].unit)
 
     def event(self, kind: str, **fields: Any) -> dict[str, Any] | None:
@@ -53,6 +55,8 @@ class Attempt:
     def receipt(self, value: dict[str, Any]) -> None:
         """Publish what the stage checked of its own output; ``verified`` in it must be true for the attempt to be done."""
         full = dict(value, attempt=self.id, stage=self.stage, boot_s=round(boot_s(), 3), wall_s=round(time.time(), 3))
+        if self.overridden is not None:
+            full["overridden"] = self.overridden
         try:
             write_json(os.path.join(self.directory, layout.RECEIPT), full)
         except OSError as error:

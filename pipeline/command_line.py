@@ -5,8 +5,9 @@ import importlib
 import os
 import sys
 
-from pipeline import attempt, settings
+from pipeline import attempt, inputs, provenance, settings
 from pipeline.contract.rehearsal import ENV_HOME
+from pipeline.contract.stages import STAGES
 from pipeline.errors import EXIT_DONE, StageError, UserError
 from pipeline.visible import visible
 
@@ -25,14 +26,42 @@ def run(argv: list[str] | None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m pipeline", description="Run one stage of a run on this machine.")
     stages = parser.add_subparsers(dest="stage", required=True, metavar="STAGE")
-    extract = stages.add_parser("extract", help="write the verifier's hidden states of every prepared sample")
-    extract.add_argument("--run", required=True, metavar="DIR", help="the run's directory, with its settings.toml")
-    extract.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", help="override a setting, e.g. extract.batch_samples=4; repeatable"
-    )
-    extract.add_argument("--limit", type=_at_least_one, metavar="N", help="only the first N samples")
-    extract.add_argument("--verify", action="store_true", help="make nothing; re-read and check all that is there")
+    for stage in STAGES.values():
+        if stage.built:
+            _add_options(stages.add_parser(stage.name, help=stage.does), stage.name)
     return parser
+
+
+def _add_options(parser: argparse.ArgumentParser, stage: str) -> None:
+    """``--run``, ``--set`` and ``--override`` are every stage's; of the others each has those that the catalogue names."""
+    parser.add_argument("--run", required=True, metavar="DIR", help="the run's directory, with its settings.toml")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help=f"override a setting, e.g. {stage}.KEY=VALUE; repeatable"
+    )
+    parser.add_argument("--override", type=_reason, metavar="REASON", help="go on with outdated or incomplete input; the reason is logged")
+    for option in STAGES[stage].options:
+        _OPTIONS[option](parser)
+
+
+def _limit(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--limit", type=_at_least_one, metavar="N", help="only the first N")
+
+
+def _verify(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--verify", action="store_true", help="make nothing; re-read and check all that is there")
+
+
+def _greedy_holdout(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--greedy-holdout", type=_at_least_one, metavar="N", help="answer N held-out prompts at temperature 0, kept apart")
+
+
+_OPTIONS = {"limit": _limit, "verify": _verify, "greedy-holdout": _greedy_holdout}
+
+
+def _reason(text: str) -> str:
+    if not text.strip():
+        raise argparse.ArgumentTypeError("an override needs a reason: it is logged")
+    return " ".join(text.split())
 
 
 def _at_least_one(text: str) -> int:
@@ -53,4 +82,9 @@ def _run(arguments: argparse.Namespace) -> None:
         stage.check_interpreter()  # by hand: a start that cannot be is nothing to record
     with attempt.enter(run_directory, arguments.stage, stage.outputs(resolved, run_directory)) as current:
         stage.check_interpreter()
-        stage.run(current, resolved, run_directory, arguments.limit, arguments.verify)
+        verifier = provenance.Verifier(resolved, run_directory)
+        provenance.record(current, resolved, run_directory, arguments, verifier)
+        if not getattr(arguments, "verify", False):  # it makes nothing of its input
+            inputs.check(current, resolved, run_directory, arguments.override, verifier)
+        current.raise_if_stopped()
+        stage.run(current, resolved, run_directory, arguments)

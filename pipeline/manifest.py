@@ -17,7 +17,7 @@ from pipeline.checks_data import PreparedData
 from pipeline.checks_model import ModelInfo
 from pipeline.contract.files import read_json, write_json
 from pipeline.errors import StageError, UserError
-from pipeline.settings import Extract
+from pipeline.schema import Extract
 
 NAME = "data_config.json"
 FORMAT = "eaglewatch hidden states"
@@ -84,7 +84,7 @@ def made_with(settings: Extract, engine: dict[str, Any]) -> dict[str, Any]:
         "window_batches": WINDOW_BATCHES,
         "code": code_hash(),
         "python": platform.python_version(),
-        "packages": {name: _version(name) for name in _PACKAGES},
+        "packages": {name: package_version(name) for name in _PACKAGES},
     }
 
 
@@ -181,7 +181,8 @@ def _get(value: dict[str, Any], section: str, key: str) -> Any:
     return part.get(key) if isinstance(part, dict) else None
 
 
-def _version(package: str) -> str | None:
+def package_version(package: str) -> str | None:
+    """The installed version; None without one."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:

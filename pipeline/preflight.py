@@ -14,7 +14,7 @@ from pipeline.checks_model import ModelInfo, check_model
 from pipeline.errors import UserError
 from pipeline.ledger import Entry, read_ledgers
 from pipeline.paths import resolve
-from pipeline.settings import Settings
+from pipeline.schema import Settings
 from pipeline.sizes import size
 
 

@@ -4,9 +4,12 @@ Fields of the file:
 
 - ``phase`` (loading, steady, verifying, finishing) and ``phase_boot_s``, when it began;
 - ``unit``, ``done``, ``total``, ``tokens``, ``total_tokens``, ``bytes``, ``total_bytes``, ``verified``, ``bad``, ``note``;
-- ``load_done`` of ``load_total`` weights loaded; ``verify_total``: files that are to be re-read;
+- ``load_done`` of ``load_total`` weights (serve: shards) loaded; ``verify_total``: files that are to be re-read;
 - ``resumed_done``, ``resumed_tokens``: finished by earlier attempts, and counted in done and tokens;
 - ``first_boot_s``, ``first_done``, ``first_tokens``: at the first unit of this attempt, where its rates start;
+- ``facts``: [[label, text, level], ...], at most ``MAX_FACTS``: what else the stage has counted, in its own words, for a person to read;
+  level is ``ok``, ``warn`` or ``bad``;
+- ``up``, ``up_boot_s``: of a service: whether it answered when it was asked last, and when it answered last;
 - ``last_boot_s``: the newest unit; ``beat_boot_s``: the process could still run Python; ``boot_s``: when this was written.
 """
 
@@ -21,6 +24,9 @@ from pipeline.contract.files import write_json
 
 MIN_INTERVAL_S = 0.25
 BEAT_S = 2.0
+MAX_FACTS = 8
+OK, WARN, BAD = "ok", "warn", "bad"
+"""Levels of a fact."""
 
 
 class Progress:

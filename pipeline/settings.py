@@ -2,62 +2,17 @@
 
 import difflib
 import re
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from pipeline.errors import UserError
+from pipeline.schema import Settings
 
 T = TypeVar("T")
-_MOST_BYTES = (1 << 63) - 1
-Tokens = Annotated[int, msgspec.Meta(ge=1, le=1 << 24)]
-Threads = Annotated[int, msgspec.Meta(ge=1, le=64)]
 
-
-class Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The verifier."""
-
-    path: str
-    """Hugging Face model directory on the host."""
-    trust_remote_code: bool = False
-
-
-class Extract(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The extraction of hidden states."""
-
-    engine: Literal["transformers"] = "transformers"
-    data: str = "data/prepared"
-    """Arrow dataset (input_ids, loss_mask, seq_len); relative to the run."""
-    output: str = "data/hidden_states"
-    """Where hs_{i}.safetensors go; relative to the run."""
-    layer_ids: tuple[int, ...] | None = None
-    """None: [2, L/2, L-3, L] for L decoder layers."""
-    convention: Literal["vllm", "hf", "output", "sglang"] = "vllm"
-    """How ``layer_ids`` counts; see pipeline.layers."""
-    max_length_tokens: Tokens = 4096
-    """Longer samples are cut here."""
-    batch_samples: Annotated[int, msgspec.Meta(ge=1, le=4096)] = 8
-    batch_tokens: Tokens = 16384
-    """Padded tokens in a batch, at most."""
-    device: Annotated[str, msgspec.Meta(pattern=r"^(auto|cpu|cuda(:[0-9]{1,3})?)$")] = "auto"
-    """auto, cpu, cuda or cuda:N."""
-    compute_dtype: Literal["model", "bfloat16", "float16", "float32"] = "model"
-    """What the model computes in; ``model``: as its config.json says. Hidden states are stored in bf16 either way."""
-    threads: Annotated[int, msgspec.Meta(ge=0, le=1024)] = 0
-    """CPU threads of torch; 0 leaves torch's default."""
-    writer_threads: Threads = 4
-    """Threads that write, and later re-read, the files."""
-    buffer_bytes: Annotated[int, msgspec.Meta(ge=1, le=_MOST_BYTES)] = 2 << 30
-    """Hidden states waiting for the disk, at most; the engine waits when it is full."""
-    min_free_bytes: Annotated[int, msgspec.Meta(ge=0, le=_MOST_BYTES)] = 20 * 10**9
-    """The stage stops cleanly when the disk has less."""
-
-
-class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One run."""
-
-    model: Model
-    extract: Extract = msgspec.field(default_factory=Extract)
+FILL_IN = "FILL IN"
+"""A value that begins so stands in a preset for what only the operator knows."""
 
 
 def load(path: str, overrides: "list[str] | None" = None) -> Settings:
@@ -80,7 +35,20 @@ def parse(text: str, origin: str, overrides: "list[str] | None" = None) -> Setti
     tree = parse_tree(text, origin)
     for override in overrides or []:
         apply_override(tree, override)
+    if missing := unfilled(tree):
+        raise UserError(f"{origin}: still to be filled in: {', '.join(missing)}; e.g. --set {missing[0]}=VALUE")
     return convert(tree, Settings, origin)
+
+
+def unfilled(tree: dict[str, Any]) -> list[str]:
+    """Keys whose values are still to be filled in, as ``section.key``."""
+    return [
+        f"{section}.{key}"
+        for section, values in tree.items()
+        if isinstance(values, dict)
+        for key, value in values.items()
+        if isinstance(value, str) and value.startswith(FILL_IN)
+    ]
 
 
 def parse_tree(text: str, origin: str) -> dict[str, Any]:
@@ -100,7 +68,7 @@ def convert(tree: Any, kind: type[T], origin: str) -> T:
 
 def to_json(settings: Settings) -> dict[str, Any]:
     """Resolved settings as plain JSON, for the host program."""
-    return msgspec.to_builtins(settings)
+    return msgspec.json.decode(msgspec.json.encode(settings))  # to_builtins would leave tuples, which compare to no list
 
 
 def apply_override(tree: dict[str, Any], override: str) -> None:

@@ -1,7 +1,7 @@
 """Make screenshots/*.svg from a live rehearsal: nothing in them is drawn by hand.
 
-The screen is driven key by key while a real extraction runs; commands run in a real pseudo-terminal. Run by `make screenshots`. Takes
-about three minutes.
+The screen is driven key by key while the real pipeline runs, from the server to the extraction; commands run in a real pseudo-terminal.
+Run by `make screenshots`. Takes some minutes.
 """
 
 import asyncio
@@ -15,9 +15,13 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.text import Text
+
+if TYPE_CHECKING:
+    from console.tui.app import ConsoleApp
 
 ROOT = Path(__file__).resolve().parents[1]
 EAGLEWATCH = Path(sys.executable).with_name("eaglewatch")
@@ -69,14 +73,17 @@ def save(name: str, title: str, text: str) -> None:
 
 
 async def screens() -> None:
-    """The console on the rehearsal host, from the first sample to the card at the end. Raises RuntimeError when something does not come."""
+    """The console while it runs the rehearsal's pipeline, from the loading server to the last card. Raises RuntimeError when something
+    does not come.
+    """
+    from console.core import service
     from console.headless import audit
     from console.tui.app import ConsoleApp
-    from console.tui.options import Options
+    from console.tui.options import CHAIN, Options
     from console.tui.screens.done import EndedScreen
 
     audit.who = lambda: "you on laptop"  # pictures are for others
-    app = ConsoleApp(Options("rehearsal", "rehearsal", start="extract"))
+    app = ConsoleApp(Options("rehearsal", "rehearsal", start=CHAIN))
     async with app.run_test(size=(80, 24)) as pilot:
 
         async def until(condition: Callable[[], object], what: str, limit_s: float = 300.0) -> None:
@@ -84,23 +91,32 @@ async def screens() -> None:
             while not condition():
                 if time.monotonic() > deadline:
                     raise RuntimeError(f"{what}: not there after {limit_s:.0f} s")
-                await pilot.pause(0.1)
+                await pilot.pause(0.05)
 
-        async def shoot(name: str, columns: int, rows: int, theme: str = "dark") -> None:
+        async def shoot(name: str, columns: int, rows: int, theme: str = "dark", wait_s: float = 1.0) -> None:
             app.theme = theme
             await pilot.resize_terminal(columns, rows)
-            await pilot.pause(1.0)
+            await pilot.pause(wait_s)
             app.tick()
             await pilot.pause()
             path = ROOT / "screenshots" / f"{name}.svg"
             path.write_text(app.export_screenshot(title="eaglewatch rehearse"), encoding="utf-8")
             print(path.relative_to(ROOT))
 
-        def done() -> int:
-            progress = app.state.attempt.progress if app.state.attempt else None
-            return (progress.done or 0) if progress else 0
+        def done(stage: str) -> int:
+            one = app.state.store.attempt(stage)
+            return (one.progress.done or 0) if one and one.live and one.progress and one.progress.phase == "steady" else 0
 
-        await until(lambda: done() >= 60, "60 samples")
+        await until(lambda: service.word(app.state.store.attempt("serve")).startswith("LOADING "), "the loading server")
+        await shoot("serve-loading-80x24", 80, 24, wait_s=0.2)
+        await until(lambda: done("generate") >= 4, "the first answers")
+        await shoot("generate-80x24", 80, 24, wait_s=0.2)
+        await pilot.press("s")
+        await until(lambda: "the loss is taken" in _text(app), "a sample")
+        await shoot("samples-80x24", 80, 24, wait_s=0.2)
+        await pilot.press("escape")
+        await shoot("generate-120x40", 120, 40, wait_s=0.2)
+        await until(lambda: done("extract") >= 40, "the extraction")
         await shoot("steady-80x24", 80, 24)
         await shoot("steady-120x40", 120, 40)
         await shoot("steady-light-80x24", 80, 24, "light")
@@ -112,6 +128,11 @@ async def screens() -> None:
         await until(lambda: isinstance(app.screen, EndedScreen), "the end of the extraction")
         await shoot("done-80x24", 80, 24)
         app.leave()
+
+
+def _text(app: "ConsoleApp") -> str:
+    strips = app.screen._compositor.render_strips(app.size)
+    return "\n".join("".join(segment.text for segment in strip) for strip in strips)
 
 
 def main() -> None:

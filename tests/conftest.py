@@ -31,6 +31,10 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
+FEW_STEPS = ("--steps", "12")
+"""Of the verifier's training: a twelfth of a usual build's; its answers are words, if no sentences."""
+
+
 @pytest.fixture(scope="session")
 def built_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A rehearsal home with model, tokenizer, prompts and prepared data, built once for all workers. Read or copy it; change nothing."""
@@ -43,7 +47,9 @@ def built_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         home.mkdir(exist_ok=True)
         (home / "home").mkdir(exist_ok=True)
         (home / ".eaglewatch-rehearsal").touch()
-        done = subprocess.run([sys.executable, "-m", "pipeline.rehearsal.build", str(home)], capture_output=True, text=True, timeout=150)
+        done = subprocess.run(
+            [sys.executable, "-m", "pipeline.rehearsal.build", str(home), *FEW_STEPS], capture_output=True, text=True, timeout=150
+        )
         assert done.returncode == 0, done.stdout + done.stderr
     return home
 

@@ -6,6 +6,7 @@ import msgspec
 
 from console.core import reading, sanitize
 from console.core.progress import Progress, parse_progress
+from console.core.receipt import Receipt, parse_receipt
 from pipeline.contract import telemetry
 from pipeline.contract.layout import check_name
 
@@ -19,7 +20,6 @@ _STATES = frozenset(
     )
 )  # fmt: skip
 _MAX_EVENTS = 50
-_MAX_LAYERS = 1024
 
 
 class Files(msgspec.Struct, frozen=True):
@@ -40,24 +40,6 @@ class Files(msgspec.Struct, frozen=True):
         """What is wrong with the ledger itself; empty when nothing is, as far as was looked."""
         counts = ((self.disagree, "contradictory"), (self.bad_lines, "unreadable"))
         return ", ".join(f"{count} {what} line{'s' if count != 1 else ''}" for count, what in counts if count)
-
-
-class Receipt(msgspec.Struct, frozen=True):
-    """What the stage checked of its own output at its end."""
-
-    verified: bool
-    samples: int | None
-    verified_samples: int | None
-    """Read again whole, and sound."""
-    bad: int | None
-    tokens: int | None
-    bytes: int | None
-    planned_samples: int | None
-    """Without a limit."""
-    layer_ids: tuple[int, ...] | None
-    load_s: float | None
-    tokens_per_s_steady: float | None
-    tokens_per_s_overall: float | None
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -95,6 +77,8 @@ class Attempt(msgspec.Struct, frozen=True):
     exit_code: int | None
     exit_signal: int | None
     receipt: Receipt | None
+    outdated: str
+    """Why what it made is not of the present inputs; empty when it is, or nothing is told."""
     holder: str
     events: tuple[Event, ...]
 
@@ -124,7 +108,7 @@ def parse(source: Any, stage: str) -> Attempt | None:
     state = state if state in _STATES else UNKNOWN
     why = reading.text(source, "why", 500)
     ended = reading.mapping(source, "exit")
-    receipt = _receipt(reading.mapping(source, "receipt"))
+    receipt = parse_receipt(reading.mapping(source, "receipt"))
     if state == telemetry.DONE:
         doubt = _doubt(reading.count(ended, "code"), receipt)
         if doubt:
@@ -155,6 +139,7 @@ def parse(source: Any, stage: str) -> Attempt | None:
         exit_code=reading.count(ended, "code"),
         exit_signal=reading.count(ended, "signal"),
         receipt=receipt,
+        outdated=reading.text(source, "outdated", 500),
         holder=holder_text(source.get("holder")),
         events=tuple(_events(reading.sequence(source, "events") or [])),
     )
@@ -204,26 +189,6 @@ def _files(source: dict[str, Any] | None, when: str) -> Files | None:
         boot_s=reading.number(source, when),
         disagree=reading.count(source, "disagree"),
         bad_lines=reading.count(source, "bad_lines"),
-    )
-
-
-def _receipt(source: dict[str, Any] | None) -> Receipt | None:
-    if source is None:
-        return None
-    layers = reading.sequence(source, "layer_ids")
-    whole = layers is not None and len(layers) <= _MAX_LAYERS and all(type(one) is int for one in layers)
-    return Receipt(
-        verified=source.get("verified") is True,
-        samples=reading.count(source, "samples"),
-        verified_samples=reading.count(source, "verified_samples"),
-        bad=reading.count(source, "bad"),
-        tokens=reading.count(source, "tokens"),
-        bytes=reading.count(source, "bytes"),
-        planned_samples=reading.count(source, "planned_samples"),
-        layer_ids=tuple(layers) if layers is not None and whole else None,
-        load_s=reading.number(source, "load_s"),
-        tokens_per_s_steady=reading.number(source, "tokens_per_s_steady"),
-        tokens_per_s_overall=reading.number(source, "tokens_per_s_overall"),
     )
 
 

@@ -48,6 +48,13 @@ def percent(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:.0f}%"
 
 
+def share_percent(share: float | None) -> str:
+    """A share of 1 as ``98.3%``; never rounded up to 100."""
+    if share is None:
+        return UNKNOWN
+    return "100%" if share >= 1 else f"{math.floor(share * 1000) / 10:.1f}%"
+
+
 def age(seconds: float | None) -> str:
     """How old a fact is: ``0.4 s``, ``41 s``, ``9 min 12 s``. A host time ahead of its frame by a rounding error is 0."""
     if seconds is None:

@@ -4,7 +4,21 @@ from typing import Any
 
 import msgspec
 
-from console.core import reading
+from console.core import reading, sanitize
+
+_MAX_FACT_CHARS = 120
+OK, WARN, BAD = "ok", "warn", "bad"
+"""Levels of a fact, as ``pipeline.progress`` has them."""
+MAX_FACTS = 8
+
+
+class Fact(msgspec.Struct, frozen=True):
+    """Something that the stage has counted, in its own words."""
+
+    label: str
+    text: str
+    level: str
+    """``ok``, ``warn`` or ``bad``; what is none of them is ``warn``."""
 
 
 class Progress(msgspec.Struct, frozen=True):
@@ -35,6 +49,11 @@ class Progress(msgspec.Struct, frozen=True):
     last_boot_s: float | None
     beat_boot_s: float | None
     boot_s: float | None
+    facts: tuple[Fact, ...] = ()
+    up: bool | None = None
+    """Of a service: whether it answered when it was asked last."""
+    up_boot_s: float | None = None
+    """When it answered last."""
 
 
 def parse_progress(source: dict[str, Any] | None) -> Progress | None:
@@ -65,4 +84,17 @@ def parse_progress(source: dict[str, Any] | None) -> Progress | None:
         last_boot_s=reading.number(source, "last_boot_s"),
         beat_boot_s=reading.number(source, "beat_boot_s"),
         boot_s=reading.number(source, "boot_s"),
+        facts=tuple(_facts(reading.sequence(source, "facts") or [])),
+        up=reading.flag(source, "up"),
+        up_boot_s=reading.number(source, "up_boot_s"),
     )
+
+
+def _facts(source: list[Any]) -> list[Fact]:
+    found = []
+    for one in source[:MAX_FACTS]:
+        if isinstance(one, list) and len(one) == 3 and all(isinstance(part, str) for part in one):
+            label, text, level = one
+            words = sanitize.line(label, _MAX_FACT_CHARS), sanitize.line(text, _MAX_FACT_CHARS)
+            found.append(Fact(*words, level if level in (OK, WARN, BAD) else WARN))
+    return found

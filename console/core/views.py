@@ -8,6 +8,7 @@ from console.core import attempt, control, reading, sanitize
 from console.core.attempt import Attempt
 from console.core.control import Control
 from console.core.reading import Reading
+from console.core.servers import Server, parse_servers
 from pipeline.contract import telemetry
 from pipeline.contract.stages import STAGES
 
@@ -92,6 +93,11 @@ class HostView(msgspec.Struct, frozen=True):
     run: Run | None
     stages: dict[str, Attempt] | None
     """Newest attempts of the watched run. None: not told, which is not "none"."""
+    servers: tuple[Server, ...] | None
+    """Inference servers that run there, whoever started them. None: not looked at, which is not "none"."""
+    servers_boot_s: float | None
+    servers_unseen: str
+    """Why there may be more servers than those; empty when nothing was hidden."""
     consoles: int | None
     control: Control | None
     """Who may act on the watched run; None: nobody, or not told."""
@@ -132,6 +138,9 @@ def parse(frame: Any) -> HostView | None:
         gpus=None if gpus is None else tuple(gpu for one in gpus[:_MAX_GPUS] if (gpu := _gpu(one))),
         run=_run(reading.mapping(frame, "run")),
         stages=_stages(reading.mapping(frame, "stages")),
+        servers=parse_servers(reading.sequence(frame, "servers")),
+        servers_boot_s=reading.number(frame, "servers_boot_s"),
+        servers_unseen=reading.text(frame, "servers_unseen"),
         consoles=reading.count(frame, "consoles"),
         control=control.parse(frame.get("control")),
         dropped_frames=reading.count(dropped, "frames"),

@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import dataclass
 
 from console.core import attempt as attempts
+from console.core import service
 from console.core.attempt import Attempt
 from console.headless import lines, outcome
 from console.headless.output import Output, Result
@@ -38,8 +39,10 @@ class Followed:
 class Follower:
     """Prints an attempt's progress until it has ended, the link needs a person, or the command is cancelled."""
 
-    def __init__(self, session: Session, followed: Followed, output: Output):
+    def __init__(self, session: Session, followed: Followed, output: Output, until_up: bool = False):
+        """``until_up``: of a service, it has done its work as soon as the service is up."""
         self._session = session
+        self._until_up = until_up
         self._followed = followed
         self._output = output
         self._names = {"host": followed.host, "run": followed.run, "stage": followed.stage}
@@ -51,18 +54,22 @@ class Follower:
     async def follow(self) -> Result:
         """Watch it to its end; what it came to. A cancelled follower says that the job goes on, and is told "cannot tell"."""
         try:
-            ended = await self._to_the_end()
+            return await self.watch()
         except asyncio.CancelledError:
             return self._left("interrupted")
-        if ended is None:
-            return self._left(self._session.now().words)
-        return self.result(ended)
+
+    async def watch(self) -> Result:
+        """The same for a follower beside others, whose cancelling somebody else tells."""
+        ended = await self._to_the_end()
+        return self._left(self._session.now().words) if ended is None else self.result(ended)
 
     def result(self, ended: Attempt) -> Result:
-        """Say how it ended."""
-        code = outcome.exit_code(ended)
+        """Say how it ended, or that it is up."""
         name = f"{self._followed.stage} of run {self._followed.run} on {self._followed.host}"
         mark = "SIMULATED  " if self._session.store.simulated else ""
+        if service.is_up(ended):
+            return self._up(ended, f"{mark}{name}")
+        code = outcome.exit_code(ended)
         self._output.data(f"{mark}{name}: {outcome.words(ended)}")
         if code == EXIT_DONE:
             for line in outcome.summary(ended):
@@ -70,11 +77,19 @@ class Follower:
         error = "" if code == EXIT_DONE else f"{name}: {outcome.words(ended)}"
         return Result(code, self._session.store.simulated, {self._followed.stage: outcome.row(ended)}, error)
 
+    def _up(self, one: Attempt, name: str) -> Result:
+        """A service that stays when this command ends."""
+        note = f": {one.progress.note}" if one.progress and one.progress.note else ""
+        view, followed = self._session.store.view, self._followed
+        stop = f"eaglewatch stop {followed.host} --run {followed.run} --stage {followed.stage}"
+        self._output.data(f"{name} is UP{note}; it stays. To stop it: {stop}")
+        return Result(EXIT_DONE, self._session.store.simulated, {followed.stage: outcome.row(one, view.boot_s if view else None)})
+
     async def _to_the_end(self) -> Attempt | None:
         while True:
             mine = self._mine()
             self._print(mine)
-            if mine is not None and (mine.ended or self._stays_unknown(mine)):
+            if mine is not None and (mine.ended or self._stays_unknown(mine) or (self._until_up and service.is_up(mine))):
                 return mine
             if self._session.over:
                 return None

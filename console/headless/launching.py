@@ -1,5 +1,6 @@
 """Launching a stage: settings on the host, one attempt id however often it is asked for, and who holds the stage when it is refused."""
 
+import asyncio
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ from console.headless.run_settings import Wanted
 from console.headless.session import Session
 from console.remote import errors
 from console.remote.errors import AgentError, RemoteError
-from pipeline.contract import telemetry
+from pipeline.contract import checkout, telemetry
 from pipeline.errors import UserError
 
 
@@ -136,7 +137,8 @@ async def _send(session: Session, order: Order, pending: audit.Pending, output: 
     noted = {"host": order.host, "run": order.run, "stage": order.stage, "attempt": pending.attempt}
     audit.record("launch", **noted, interpreter=order.interpreter, args=order.args, reply=None)
     try:
-        reply = await session.link.launch(order.run, order.stage, pending.attempt, order.interpreter, order.args, {}, audit.who())
+        told = await asyncio.to_thread(checkout.to_environment)
+        reply = await session.link.launch(order.run, order.stage, pending.attempt, order.interpreter, order.args, told, audit.who())
     except RemoteError as error:
         audit.record("launch", **noted, reply=f"error: {error}")
         if isinstance(error, AgentError) and not error.unanswered:

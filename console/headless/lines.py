@@ -3,14 +3,16 @@
 from dataclasses import dataclass
 from typing import Any
 
-from console.core import fmt
+from console.core import fmt, service
 from console.core.attempt import Attempt
 from console.core.progress import Progress
 from console.core.rates import NO_RATE, Rate
 from console.core.reading import Reading
 from console.core.store import Store
 from console.core.views import HostView
+from console.headless import outcome
 from pipeline.contract import telemetry
+from pipeline.contract.stages import STAGES
 
 
 @dataclass(frozen=True)
@@ -65,17 +67,21 @@ def progress_line(store: Store, attempt: Attempt | None, stage: str, link: LinkN
     if attempt is None or view is None:
         return "  ".join([*parts, stage, "not told yet", link.words])
     parts.append(f"{stage} {state_words(attempt)}")
+    parts += [attempt.outdated] if attempt.done and attempt.outdated else []
     progress, ledger = attempt.progress, attempt.ledger
+    works = progress is not None and not STAGES[stage].service
     if progress:
         parts.append(_loading_words(progress) if progress.phase == telemetry.LOADING else progress.note if attempt.live else "")
+    if progress and works:
         unit = f"{progress.unit or 'unit'}s"
         parts.append(f"{fmt.share(progress.done, progress.total)} {unit}")
         parts.append(_tokens(progress.tokens, progress.total_tokens))
+    parts += fact_words(progress) if attempt.live else []  # at its end they are its summary
     if ledger:
         parts.append(f"{fmt.count(ledger.files)} files {fmt.size(ledger.bytes)}")
         if ledger.trouble:
             parts.append(f"LEDGER: {ledger.trouble}")
-    if progress and attempt.live:
+    if works and attempt.live:
         now, mean = _rates(store, attempt)
         if now.units_per_s is not None:
             parts.append(f"now {fmt.rate(now.units_per_s)}/s {fmt.rate(now.tokens_per_s)} tok/s")
@@ -119,6 +125,9 @@ def progress_json(store: Store, attempt: Attempt | None, names: dict[str, str], 
         "load_total": progress.load_total if progress else None,
         "verified": progress.verified if progress else None,
         "bad": progress.bad if progress else None,
+        "facts": [[fact.label, fact.text, fact.level] for fact in progress.facts] if progress else [],
+        "up": progress.up if progress else None,
+        "outdated": attempt.outdated or None,
         "samples_per_s": _rounded(now.units_per_s),
         "tokens_per_s": _rounded(now.tokens_per_s),
         "mean_samples_per_s": _rounded(mean.units_per_s),
@@ -147,8 +156,18 @@ def link_json(link: LinkNow) -> dict[str, Any]:
 
 
 def state_words(attempt: Attempt) -> str:
+    """The one word for how it stands, as on the screen."""
+    if attempt.stage in STAGES and STAGES[attempt.stage].service:
+        return service.word(attempt)
+    if attempt.done and attempt.outdated:
+        return "OUTDATED"
     phase = attempt.progress.phase.upper() if attempt.progress else ""
     return phase if attempt.state == telemetry.RUNNING and phase else attempt.state
+
+
+def fact_words(progress: Progress | None) -> list[str]:
+    """What the stage has counted besides, in its own words; what is not well is marked."""
+    return [f"{fact.label} {fact.text}{outcome.level_words(fact)}" for fact in (progress.facts if progress else ())]
 
 
 def _rates(store: Store, attempt: Attempt) -> tuple[Rate, Rate]:

@@ -5,7 +5,10 @@ from typing import Any
 
 from console.core import fmt, reading
 from console.core.attempt import UNKNOWN, Attempt
+from console.core.progress import OK, Fact
+from console.core.receipt import rows
 from pipeline.contract import events, telemetry
+from pipeline.contract.stages import STAGES
 from pipeline.errors import EXIT_CANNOT_TELL, EXIT_DONE, EXIT_FAILED, EXIT_USAGE
 
 
@@ -81,7 +84,7 @@ def words(attempt: Attempt) -> str:
     """How it stands, as one line."""
     state, why = attempt.state, f": {attempt.why}" if attempt.why else ""
     if attempt.done:
-        return "done"
+        return f"done, but OUTDATED: {attempt.outdated}" if attempt.outdated else "done"
     if state == telemetry.ENDED_UNKNOWN:
         return f"ended, code unknown{why}"
     if state == telemetry.REFUSED:
@@ -105,19 +108,43 @@ def load_seconds(attempt: Attempt) -> float | None:
 
 
 def summary(attempt: Attempt) -> list[str]:
-    """The lines at the end of an attempt that is done."""
-    known = numbers(attempt)
-    resumed = f" ({fmt.count(known.resumed_samples)} of them from earlier attempts)" if known.resumed_samples else ""
+    """The lines at the end of an attempt that is done: what every stage tells, then what only this one does."""
+    known, receipt = numbers(attempt), attempt.receipt
+    if known.files is None and known.layer_ids is None:
+        told = [(fact.label, fact.text + level_words(fact)) for fact in (attempt.progress.facts if attempt.progress else ())]
+        return _plain_summary(attempt, known, told or (rows(receipt) if receipt else []))
     layers = ", ".join(map(str, known.layer_ids)) if known.layer_ids else fmt.UNKNOWN
     steady, overall = known.steady_tokens_per_s, known.overall_tokens_per_s
     speed = "nothing was left to make" if overall is None else f"{fmt.rate(steady)} tok/s steady, {fmt.rate(overall)} tok/s over all"
     return [
-        f"samples   {fmt.count(known.samples)}{resumed}, {fmt.count(known.tokens)} tokens",
+        _samples(known),
         f"files     {fmt.count(known.files)}, {fmt.size(known.bytes)}, layer ids {layers}",
         f"time      {fmt.duration(known.seconds)} in all, of that loading {fmt.duration(known.load_s)}",
         f"speed     {speed}",
         f"verified  {fmt.share(known.verified, known.samples)} files read again whole, {fmt.count(known.bad)} bad",
     ]
+
+
+def _plain_summary(attempt: Attempt, known: Numbers, own: list[tuple[str, str]]) -> list[str]:
+    lines = [f"time      {fmt.duration(known.seconds)} in all"]
+    if not _is_service(attempt):
+        lines = [_samples(known), *lines, f"verified  its own check of the output, {fmt.count(known.bad)} bad"]
+    width = max((len(label) for label, _ in own), default=0)
+    return lines + [f"{label:<{max(width, 9)}} {text}" for label, text in own]
+
+
+def level_words(fact: Fact) -> str:
+    """The mark of a fact that is not well."""
+    return "" if fact.level == OK else f" ({fact.level.upper()})"
+
+
+def _samples(known: Numbers) -> str:
+    resumed = f" ({fmt.count(known.resumed_samples)} of them from earlier attempts)" if known.resumed_samples else ""
+    return f"samples   {fmt.count(known.samples)}{resumed}, {fmt.count(known.tokens)} tokens"
+
+
+def _is_service(attempt: Attempt) -> bool:
+    return attempt.stage in STAGES and STAGES[attempt.stage].service
 
 
 def _error(attempt: Attempt) -> str:

@@ -1,75 +1,106 @@
-"""``eaglewatch rehearse``: the extraction, start to finish, on a rehearsal host of one's own."""
+"""``eaglewatch rehearse``: the pipeline, start to finish, on a rehearsal host of one's own; or only its extraction, on ready-made data."""
 
 import argparse
-import asyncio
 from collections.abc import Coroutine
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from console.config import EVERY_STAGE, REHEARSAL, Host
+from console.config import EVERY_STAGE, REHEARSAL
+from console.core import chain, fmt
 from console.core.attempt import Attempt
-from console.headless import hosts, launching, run_settings
-from console.headless.follow import Followed, Follower, finish
-from console.headless.launching import Order
-from console.headless.output import Output
+from console.headless import hosts, launching, outcome, rehearse_extract, run_settings
+from console.headless.chain import Plan, Runner
+from console.headless.follow import finish
+from console.headless.output import CannotTellError, Output, Result
 from console.headless.run_settings import Wanted
 from console.headless.session import FRAME_S, Session
-from pipeline.errors import UserError
+from pipeline.contract.stages import STAGES
+from pipeline.errors import EXIT_DONE, EXIT_FAILED, UserError
 
-RUN, STAGE = "rehearsal", "extract"
+if TYPE_CHECKING:
+    from console.rehearsal.start import RehearsalHost
+
+RUN = "rehearsal"
+_LIMIT = "generate.max_prompts"
+_LAST = chain.DATA_STAGES[-1]
+_FRESH = "--fresh removes the rehearsal with all its runs"
 
 
 def command(arguments: argparse.Namespace, output: Output) -> Coroutine[Any, Any, int]:
     running = hosts.start_rehearsal(output, arguments.fresh, arguments.fault)
-    wanted = run_settings.from_file(running.settings_file, [])
-    return _rehearse(arguments, hosts.reach(running), wanted, output)
+    if arguments.only is not None:
+        return rehearse_extract.rehearse(arguments, running, output)
+    return _rehearse(arguments, running, wanted_settings(running, arguments.limit), output)
 
 
-async def _rehearse(arguments: argparse.Namespace, host: Host, wanted: Wanted, output: Output) -> int:
+def wanted_settings(running: "RehearsalHost", limit: int | None) -> Wanted:
+    """The settings of the rehearsal's run; ``limit``: only so many prompts. Raises UserError."""
+    return run_settings.from_file(running.settings_file, [f"{_LIMIT}={limit}"] if limit else [])
+
+
+async def _rehearse(arguments: argparse.Namespace, running: "RehearsalHost", wanted: Wanted, output: Output) -> int:
+    host = hosts.reach(running)
     async with Session(host, output, RUN) as session:
         await session.connect()
         await session.frame_of(RUN)
-        one = session.store.attempt(STAGE)
-        if one is not None and one.live:
-            output.say(f"eaglewatch: the rehearsal's {STAGE} runs already (attempt {one.id} by {one.by}); following it")
-        elif one is not None and covers(one, arguments.limit):
-            if arguments.fault is not None:
-                raise UserError(f"the rehearsal's {STAGE} is done already, so no fault can strike it; add --fresh to start anew")
-            output.say(f"eaglewatch: the rehearsal's {STAGE} is done already; --fresh starts anew")
-        else:
-            one = None
-        followed = Followed(REHEARSAL, RUN, STAGE, one.id) if one else await _launch(session, arguments, host, wanted, output)
-        return finish(output, await Follower(session, followed, output).follow())
+        await put_settings(session, wanted)
+        await _told_of_settings(session)
+        if arguments.fault is not None and _is_done(session):
+            raise UserError("the rehearsal is done already, so no fault can strike it; add --fresh to start anew")
+        again = "eaglewatch rehearse --headless" + (f" --limit {arguments.limit}" if arguments.limit else "")
+        plan = Plan(REHEARSAL, RUN, lambda _stage: host.interpreters[EVERY_STAGE], again)
+        result = await Runner(session, plan, output).run()
+        return finish(output, _closed(session, result, output) if result.code == EXIT_DONE else result)
 
 
-async def _launch(session: Session, arguments: argparse.Namespace, host: Host, wanted: Wanted, output: Output) -> Followed:
-    hint = "--fresh removes the rehearsal with all its runs"
-    await launching.put_settings(session, REHEARSAL, RUN, wanted, replace=False, hint=hint)
-    order = Order(REHEARSAL, RUN, STAGE, host.interpreters[EVERY_STAGE], ["--limit", str(arguments.limit)] if arguments.limit else [])
-    try:
-        return await launching.launch(session, order, output)
-    except launching.HeldError as error:
-        one = await _holder(session)
-        if one is None:
-            raise
-        output.say(f"eaglewatch: {error}; following it")
-        return Followed(REHEARSAL, RUN, STAGE, one.id)
-    except asyncio.CancelledError:
-        raise launching.interrupted(REHEARSAL, RUN) from None
+async def put_settings(session: Session, wanted: Wanted) -> None:
+    """The run's settings as they are wanted. A copy that differs in nothing but the limit is replaced, while nothing is extracted:
+    hidden states are of one set of samples. Raises UserError, RemoteError."""
+    copy = await launching.host_copy(session, RUN)
+    rows = run_settings.differences(copy[0], wanted.resolved) if copy else []
+    replace = bool(rows) and all(row.startswith(f"{_LIMIT}:") for row in rows) and session.store.attempt(_LAST) is None
+    await launching.put_settings(session, REHEARSAL, RUN, wanted, replace, hint=_FRESH)
 
 
-async def _holder(session: Session) -> Attempt | None:
-    """Whoever was faster by a moment: frames show that attempt now. None when it has ended meanwhile."""
+async def _told_of_settings(session: Session) -> None:
+    """Until frames are about the settings that rule now: what is outdated depends on them. Raises RemoteError, CannotTellError."""
+    copy = await launching.host_copy(session, RUN)
 
-    def live() -> bool:
-        one = session.store.attempt(STAGE)
-        return one is not None and one.live
+    def told() -> bool:
+        view = session.store.view
+        return view is not None and view.run is not None and copy is not None and view.run.settings_sha256 == copy[1]
 
-    return session.store.attempt(STAGE) if await session.until(live, FRAME_S) else None
+    if not await session.until(told, FRAME_S):
+        raise CannotTellError(f"no frame about the new settings of run {RUN} within {FRAME_S:.0f} s; link {session.now().words}")
 
 
-def covers(one: Attempt, limit: int | None) -> bool:
-    """Whether an attempt is done and made all the samples that are asked for now."""
-    receipt = one.receipt
-    if not one.done or receipt is None or receipt.samples is None or receipt.planned_samples is None:
-        return False
-    return receipt.samples >= min(limit or receipt.planned_samples, receipt.planned_samples)
+def _is_done(session: Session) -> bool:
+    return chain.next_step(session.store.view).kind == "finished"
+
+
+def _closed(session: Session, result: Result, output: Output) -> Result:
+    """The closing lines, and the result: done only if every stage's own receipt says verified."""
+    view = session.store.view
+    stages = (view.stages if view else None) or {}
+    worked = [stages[name] for name in chain.DATA_STAGES if name in stages and not STAGES[name].service]
+    doubted = [one.stage for one in worked if one.receipt is None or not one.receipt.verified or one.receipt.bad != 0]
+    output.data(f"{'SIMULATED  ' if session.store.simulated else ''}run {RUN} on {REHEARSAL}: {'NOT ' if doubted else ''}all verified")
+    for one in worked:
+        output.data(f"  {_line(one)}")
+    if not doubted:
+        return result
+    text = f"no receipt that says verified: {', '.join(doubted)}"
+    output.say(f"eaglewatch: {text}")
+    return Result(EXIT_FAILED, result.simulated, result.stages, text)
+
+
+def _line(one: Attempt) -> str:
+    known, receipt = outcome.numbers(one), one.receipt
+    verified = "verified" if receipt and receipt.verified else "NOT VERIFIED"
+    coverage = receipt.coverage if receipt else None
+    parts = [
+        f"{one.stage:<9} {fmt.duration(known.seconds):>8}",
+        f"{fmt.count(known.samples):>7} samples",
+        f"{fmt.count(known.tokens):>9} tokens",
+    ]
+    parts += [verified, f"{fmt.count(known.bad)} bad"] + ([f"coverage {coverage:.1%}"] if coverage is not None else [])
+    return "  ".join(parts)

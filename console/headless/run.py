@@ -14,6 +14,7 @@ from console.headless.output import CannotTellError, Output, Result
 from console.headless.run_settings import Wanted
 from console.headless.session import Session
 from pipeline.contract import telemetry
+from pipeline.contract.stages import STAGES
 from pipeline.errors import EXIT_DONE, UserError
 
 SURVEY_S = 45.0
@@ -21,6 +22,7 @@ SURVEY_S = 45.0
 
 
 def command(arguments: argparse.Namespace, output: Output) -> Coroutine[Any, Any, int]:
+    _check_options(arguments)
     wanted = run_settings.from_file(arguments.settings, arguments.overrides) if arguments.settings else None
     host = hosts.find(arguments.host, output)
     return _run(arguments, host, wanted, output)
@@ -45,14 +47,30 @@ async def _run(arguments: argparse.Namespace, host: Host, wanted: Wanted | None,
             except asyncio.CancelledError:
                 raise launching.interrupted(name, run) from None
         if not arguments.detach:
-            return finish(output, await Follower(session, followed, output).follow())
+            return finish(output, await Follower(session, followed, output, until_up=STAGES[stage].service).follow())
         return finish(output, await _detached(session, followed, output))
 
 
 def stage_arguments(arguments: argparse.Namespace) -> list[str]:
     """What the stage gets on its own command line."""
-    limit = ["--limit", str(arguments.limit)] if arguments.limit else []
-    return limit + (["--verify"] if arguments.verify else [])
+    words = ["--override", arguments.override] if arguments.override else []
+    for option, value in _given(arguments).items():
+        words += [f"--{option}"] if value is True else [f"--{option}", str(value)]
+    return words
+
+
+def _check_options(arguments: argparse.Namespace) -> None:
+    """Raise UserError for an option that the stage does not have; it names those that have it."""
+    for option in _given(arguments):
+        if option not in STAGES[arguments.stage].options:
+            having = ", ".join(stage.name for stage in STAGES.values() if option in stage.options)
+            raise UserError(f"--{option} is no option of {arguments.stage}; it is one of {having}")
+
+
+def _given(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The options that only some stages have, of those that were given."""
+    given = {"limit": arguments.limit, "verify": arguments.verify, "greedy-holdout": arguments.greedy_holdout}
+    return {option: value for option, value in given.items() if value}
 
 
 async def _changed_copy(arguments: argparse.Namespace, session: Session) -> Wanted | None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-import tomli_w
+import tomlkit
 
 from console.core import sanitize
 from pipeline import settings
@@ -62,10 +62,10 @@ def conflict(host: str, run: str, there: str, here: dict[str, Any], hint: str = 
 def _wanted(text: str, origin: str, overrides: list[str]) -> Wanted:
     parsed = settings.parse(text, origin, overrides)
     if overrides:
-        tree = settings.parse_tree(text, origin)
+        document = tomlkit.parse(text)  # keeps what the operator wrote beside the values
         for override in overrides:
-            settings.apply_override(tree, override)
-        text = f"# {sanitize.line(origin, 300)} with {sanitize.line(' '.join(overrides), 600)}\n{tomli_w.dumps(tree)}"
+            settings.apply_override(document, override)
+        text = f"# {sanitize.line(origin, 300)} with {sanitize.line(' '.join(overrides), 600)}\n{tomlkit.dumps(document)}"
     return Wanted(text, settings.to_json(parsed))
 
 

@@ -4,10 +4,12 @@ from typing import Any
 
 from console.core import fmt, sanitize
 from console.core.reading import Reading
+from console.core.servers import Server
 from console.core.store import Store
 from console.core.views import Gpu, GpuProcess, HostView
 from console.headless import outcome
-from console.headless.lines import LinkNow, gpu_summary, gpu_words, link_json, state_words
+from console.headless.lines import LinkNow, fact_words, gpu_summary, gpu_words, link_json, state_words
+from pipeline.contract.stages import STAGES
 
 _METRICS = ("total_bytes", "used_bytes", "reserved_bytes", "util_pct", "power_w", "temp_c", "sm_mhz")
 _SHOWN_HOLDERS, _NAME_CHARS = 3, 40
@@ -26,7 +28,9 @@ def table(store: Store, host: str, link: LinkNow, runs: list[str]) -> list[str]:
     rows.append(_disk(view, link))
     if view.run is not None:
         rows.append(f"run {view.run.name}" + ("" if view.run.exists else ": no such run on this host"))
-        rows += [f"  {stage}  {words}" for stage, words in _stages(store)]
+        for stage, words, facts in _stages(store):
+            rows += [f"  {stage}  {words}", *(f"      {fact}" for fact in facts)]
+    rows += _servers(view)
     rows += [f"runs: {', '.join(runs)}"] if runs else []
     return rows
 
@@ -38,7 +42,7 @@ def line(store: Store, host: str, link: LinkNow) -> str:
     if view is None:
         return f"{mark}{host}  {link.words}"
     parts = [gpu_words(gpu_summary(view, link.frame_age_s)), _disk(view, link)]
-    parts += [f"{stage} {words}" for stage, words in _stages(store)]
+    parts += [f"{stage} {words}" for stage, words, _ in _stages(store)]
     return f"{mark}{_target(view, host)}  {'  '.join(parts)}  {link.words}"
 
 
@@ -71,6 +75,7 @@ def as_json(store: Store, host: str, link: LinkNow, runs: list[dict[str, Any]]) 
         if disk
         else None,
         "nvml": {"state": nvml.state, "detail": nvml.detail, "driver": nvml.driver, "age_s": _rounded(gpus_age)} if nvml else None,
+        "servers": None if view.servers is None else [_server_json(one) for one in view.servers],
         "gpus": None if view.gpus is None else [_gpu_json(gpu, gpus_age, store.simulated) for gpu in view.gpus],
     }
 
@@ -100,14 +105,31 @@ def _holders(gpu: Gpu) -> str:
     return ", ".join(shown) + (f" and {more} more" if more > 0 else "") if shown else "nobody listed"
 
 
-def _stages(store: Store) -> list[tuple[str, str]]:
+def _stages(store: Store) -> list[tuple[str, str, list[str]]]:
+    """(stage, how it stands, what else it has counted)."""
     view = store.view
     rows = []
     for stage, one in ((view.stages if view else None) or {}).items():
         progress = one.progress
-        done = f" {fmt.share(progress.done, progress.total)} {progress.unit or 'unit'}s" if progress else ""
-        rows.append((stage, f"{state_words(one)}{done}" + (f" ({one.why})" if one.why else "")))
+        counted = progress if progress is not None and not STAGES[stage].service else None
+        parts = [state_words(one) + (f" {fmt.share(counted.done, counted.total)} {counted.unit or 'unit'}s" if counted else "")]
+        parts += [progress.note] if progress and one.live and progress.note else []
+        why = one.why or (one.outdated if one.done else "")
+        rows.append((stage, ", ".join(parts) + (f" ({why})" if why else ""), fact_words(progress)))
     return rows
+
+
+def _servers(view: HostView) -> list[str]:
+    """Inference servers that no attempt of ours is; ours are told as their stage."""
+    rows = []
+    for one in view.servers or ():
+        if one.ours is not True:
+            port = fmt.UNKNOWN if one.port is None else str(one.port)
+            whose = "NOT OURS" if one.ours is False else "CANNOT TELL whose"
+            user = f"user {one.user}" if one.user else ""
+            parts = [f"server {one.engine} pid {one.pid}, port {port}, {whose}", one.model, one.keeper, user]
+            rows.append(", ".join(part for part in parts if part) + (f"; to stop it: {one.how_to_stop}" if one.how_to_stop else ""))
+    return rows + ([f"servers: {view.servers_unseen}"] if view.servers_unseen else [])
 
 
 def _target(view: HostView | None, host: str) -> str:
@@ -138,6 +160,11 @@ def _gpu_json(gpu: Gpu, age_s: float | None, simulated: bool) -> dict[str, Any]:
         "procs": None if gpu.procs is None else [_process_json(one) for one in gpu.procs],
         "age_s": _rounded(age_s),
     }
+
+
+def _server_json(one: Server) -> dict[str, Any]:
+    keys = ("pid", "engine", "port", "model", "user", "ours", "run", "attempt", "how_to_stop", "up_s")
+    return {**{key: getattr(one, key) for key in keys}, "keeper": one.keeper}
 
 
 def _process_json(process: GpuProcess) -> dict[str, Any]:

@@ -14,7 +14,7 @@ log = logging.getLogger("rehearsal")
 
 
 class DropLink:
-    """Calls ``drop(seconds)`` once the newest attempt has done the armed share of its work."""
+    """Calls ``drop(seconds)`` once the newest attempt of the armed fault's stage has done the armed share of its work."""
 
     def __init__(self, home: str, drop: Callable[[float], None]):
         self._home = home
@@ -29,16 +29,16 @@ class DropLink:
 
     def look(self) -> None:
         fault = rehearsal.pending_fault(self._home)
-        if fault is None or fault.name != "drop-link" or newest_share(self._home) < fault.at_share:
+        if fault is None or fault.name != "drop-link" or newest_share(self._home, fault.stage) < fault.at_share:
             return
         if rehearsal.fire_fault(self._home, fault.name):
             log.info("fault drop-link: no connections for %.1f s", fault.seconds)
             self._drop(fault.seconds)
 
 
-def newest_share(home: str) -> float:
-    """Share of the work that the newest attempt of any stage has done; 0 when none is under way."""
-    files = list(Path(rehearsal.data_dir(home)).glob("runs/*/stages/*/*/progress/0.json"))
+def newest_share(home: str, stage: str) -> float:
+    """Share of the work that a stage's newest attempt in any run has done; 0 when none is under way."""
+    files = list(Path(rehearsal.data_dir(home)).glob(f"runs/*/stages/{stage}/*/progress/0.json"))
     times = {}
     for file in files:
         with suppress(OSError):
@@ -46,4 +46,4 @@ def newest_share(home: str) -> float:
                 times[file] = file.stat().st_mtime_ns
     if not times:
         return 0.0
-    return rehearsal.share(read_json(str(max(times, key=lambda file: times[file]))))
+    return rehearsal.work_done(stage, read_json(str(max(times, key=lambda file: times[file]))))

@@ -18,10 +18,10 @@ from pipeline.contract.clock import boot_s
 from pipeline.contract.files import write_json
 from pipeline.errors import StageError, UserError
 
-NEEDED = ("torch", "transformers", "datasets", "tokenizers", "safetensors")
+NEEDED = ("torch", "transformers", "datasets", "tokenizers", "safetensors", "starlette", "uvicorn")
 START_WAIT_S = 60.0
 LOCK_WAIT_S = 300.0
-"""Another console may be building the home: about 10 s, longer on a busy machine."""
+"""Another console may be building the home: about a minute, longer on a busy machine."""
 END_WAIT_S = 10.0
 _LOG_BYTES = 1 << 20
 

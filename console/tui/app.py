@@ -207,6 +207,10 @@ class ConsoleApp(App[farewell.Farewell]):
         self.problem(message.title, message.text)
 
     def on_ended(self, message: Ended) -> None:
+        passing = self.flows.passing_end(message.attempt)
+        if passing:
+            self.say(passing)
+            return
         self._cards.append(lambda: self.flows.ended(message.attempt))
         self.bell()
         self.tick()

@@ -12,22 +12,23 @@ from console.core import sanitize
 from console.core.attempt import Attempt
 from console.tui.keeper import ControlKeeper
 from console.tui.log_follower import LogFollower
+from console.tui.lookups import Lookups
 from console.tui.messages import Broken, Changed, Ended, Said
 from console.tui.options import Clocks, Options
-from console.tui.state import LIVE, ConsoleState, RunSettings
+from console.tui.state import LIVE, ConsoleState
 from console.tui.tasks import Tasks
 from pipeline.contract.stages import STAGES
 from pipeline.errors import StageError
 
 if TYPE_CHECKING:
-    from console.tui.wire import Interpreter, Opened, ScreenSession
+    from console.tui.wire import Opened, ScreenSession
 
 SLEPT_S = 3.0
 """Time that only the clock which counts suspend has seen, between two ticks."""
 CLOSE_S = 3.0
 
 
-class Controller:
+class Controller(Lookups):
     """Make it, ``start`` it after the first paint, ``tick`` it, ``close`` it. ``post`` gives messages to the app."""
 
     def __init__(
@@ -69,14 +70,16 @@ class Controller:
         try:
             self._wire = await asyncio.to_thread(importlib.import_module, "console.tui.wire")
             open_host = self._open_host or self._wire.open_host
-            self._opened = await asyncio.to_thread(open_host, options.host, say, options.fresh, options.fault)
+            self._opened = await asyncio.to_thread(open_host, options, say)
         except StageError as error:
             self._post(Broken(error))
             return
         state, make_link = self.state, self._make_link or self._wire.Link
         session = self._wire.ScreenSession(self._opened, state.run, self._say, self._heard, state.ring.take, make_link)
         self._session = session
-        state.store, state.settings_offered = session.store, self._opened.wanted is not None
+        state.store = session.store
+        if self._opened.wanted is not None:
+            state.settings_offered = self._wire.resolve_settings(self._opened.wanted.toml)
         session.link.start()
         self._starting("")
 
@@ -117,7 +120,7 @@ class Controller:
     async def choose_run(self, run: str) -> None:
         """Watch another run of the host."""
         state = self.state
-        state.run, state.settings, state.settings_missing = run, None, False
+        state.run, state.settings, state.settings_missing, state.looked_at = run, None, False, ""
         self._keeper.reset()
         self._follower.reset()
         self._seen_live.clear()
@@ -128,32 +131,6 @@ class Controller:
         """Dial at once."""
         if self._session is not None:
             self._session.link.retry_now()
-
-    def interpreter(self, stage: str) -> str | None:
-        """The interpreter that hosts.toml names for the stage."""
-        return self._wire.interpreter_of(self._opened.host, stage) if self._opened else None
-
-    async def interpreters(self, stage: str) -> "list[Interpreter]":
-        """Those that the host has."""
-        return await self._tasks.busy("looking for interpreters", self._wire.survey(self._session, stage))
-
-    def settings(self) -> RunSettings | None:
-        """The run's settings: the host's copy, or those that would be sent."""
-        if self.state.settings is None and self._opened is not None and self._opened.wanted is not None:
-            return self._wire.resolve_settings(self._opened.wanted.toml)
-        return self.state.settings
-
-    def run_directory(self) -> str:
-        return self._wire.run_directory(self.state.hello, self.state.run)
-
-    def outputs(self, stage: str) -> list[str]:
-        """Directories that the stage writes to."""
-        settings = self.settings()
-        return self._wire.outputs(stage, settings.resolved if settings else None, self.run_directory())
-
-    def by(self) -> str:
-        """Who this console is, in records."""
-        return self._wire.audit.who()
 
     async def launch(self, stage: str, interpreter: str, args: list[str]) -> str:
         """Start a stage; its attempt's id once the host has answered."""
@@ -216,7 +193,7 @@ class Controller:
             await self._settle()
 
     async def _settle(self) -> None:
-        """Control, settings and disk of the chosen run; then the stage that the command line asked for, once."""
+        """Control, settings and disk of the chosen run; then what the command line asked to start, once."""
         state, run = self.state, self.state.run
         if run is None:
             return
@@ -226,28 +203,17 @@ class Controller:
             return
         state.settings, state.settings_missing = settings, settings is None
         paths = [path for stage, known in STAGES.items() if known.built for path in self.outputs(stage)]
-        if paths:
-            await self._link.watch(run, 1.0, paths[0])
-        if self._start_asked:
+        if paths:  # the last stage's: hidden states are by far the most that is written
+            await self._link.watch(run, 1.0, paths[-1])
+        if self._start_asked and not state.read_only:
             self._start_asked = False
-            self._tasks.spawn(self._start_once(str(self.options.start)), f"starting {self.options.start}")
+            self._tasks.spawn(self._rehearse(), "the rehearsal")
 
-    async def _start_once(self, stage: str) -> None:
-        """What ``rehearse`` means: the stage runs, unless it does already or has done its work."""
-        assert self._session is not None
-        await self._session.frame_of(self.state.run)
-        one, limit = self.state.store.attempt(stage), self.options.limit
-        if one is not None and (one.live or self._wire.covers(one, limit)):
-            self._say(f"{stage} {'runs already' if one.live else 'is done already; rehearse --fresh starts anew'}")
-            return
-        interpreter = self.interpreter(stage)
-        if interpreter is not None and await self._keeper.claim(take_over=False):
-            await self.launch(stage, interpreter, ["--limit", str(limit)] if limit else [])
+    async def _rehearse(self) -> None:
+        from console.tui.rehearser import Rehearser
 
-    @property
-    def _link(self) -> Any:
-        assert self._session is not None
-        return self._session.link
+        if await self._keeper.claim(take_over=False):
+            await Rehearser(self.state, self.options, self._tasks, self, self._session, self._opened, self._wire).run()
 
     def _say(self, text: str) -> None:
         self._post(Said(text))

@@ -2,6 +2,7 @@
 
 from textual.content import Content
 
+from console.tui import gates
 from console.tui.draw import MUTED, PLAIN, STRONG, Piece, line
 from console.tui.state import ConsoleState
 
@@ -27,8 +28,8 @@ def _words(state: ConsoleState) -> list[tuple[str, str]]:
         if not state.runs:
             return [
                 (f"no run on {state.host} yet", STRONG),
-                ("a run is one settings file; this makes one and starts it:", MUTED),
-                (f"eaglewatch run extract --host {state.host} --run NAME --settings FILE", PLAIN),
+                ("a run is one settings file; this writes one there, every key explained:", MUTED),
+                (f"eaglewatch init {state.host} NAME --preset generic", PLAIN),
             ]
         return [("no run chosen", STRONG), (f"o opens one of {len(state.runs)}: {', '.join(state.runs[:6])}", PLAIN)]
     if state.view.stages is None:
@@ -36,12 +37,12 @@ def _words(state: ConsoleState) -> list[tuple[str, str]]:
     if state.view.run is not None and state.view.run.exists is False and not state.settings_offered:
         return [
             (f"run {state.run} is not on {state.host} yet", STRONG),
-            ("its settings are sent when its first stage is started:", MUTED),
-            (f"eaglewatch run extract --host {state.host} --run {state.run} --settings FILE", PLAIN),
+            ("this writes its settings there, every key explained:", MUTED),
+            (f"eaglewatch init {state.host} {state.run} --preset generic", PLAIN),
         ]
     if state.settings_missing and not state.settings_offered:
         return [
             (f"run {state.run} has no settings on the host: nothing can start", STRONG),
-            (f"eaglewatch run extract --host {state.host} --run {state.run} --settings FILE", PLAIN),
+            (f"eaglewatch init {state.host} {state.run} --preset generic", PLAIN),
         ]
-    return [(f"nothing has run in {state.run} yet", STRONG), ("> starts extract: it shows what will run, and asks", PLAIN)]
+    return [(f"nothing has run in {state.run} yet", STRONG), (f"{gates.next_words(state)}; it shows what will be done, and asks", PLAIN)]

@@ -4,10 +4,8 @@ import argparse
 
 from console.headless.output import Output
 from console.tui.app import ConsoleApp, default_theme
-from console.tui.options import REHEARSAL, Options
+from console.tui.options import CHAIN, EXTRACT_ONLY, REHEARSAL, Options
 from pipeline.errors import EXIT_DONE
-
-REHEARSAL_STAGE = "extract"
 
 
 def command(arguments: argparse.Namespace, output: Output) -> int:
@@ -18,9 +16,10 @@ def command(arguments: argparse.Namespace, output: Output) -> int:
 
 
 def rehearse(arguments: argparse.Namespace, output: Output) -> int:
-    """Open it on the rehearsal host, where the extraction is started unless it runs or is done."""
-    start = None if arguments.read_only else REHEARSAL_STAGE
-    options = Options(REHEARSAL, REHEARSAL, arguments.read_only, arguments.fresh, arguments.fault, start=start, limit=arguments.limit)
+    """Open it on the rehearsal host, where all stages are run, or with ``--only`` one, unless they run or are done."""
+    run = EXTRACT_ONLY if arguments.only else REHEARSAL
+    start = None if arguments.read_only else arguments.only or CHAIN
+    options = Options(REHEARSAL, run, arguments.read_only, arguments.fresh, arguments.fault, start=start, limit=arguments.limit)
     return _show(options, arguments, output)
 
 

@@ -1,8 +1,14 @@
 """Why an action cannot be done now: functions of the state that give the reason, or None."""
 
+from typing import TYPE_CHECKING, Any
+
 from console.core import fmt
+from console.tui import serving
 from console.tui.state import ConsoleState
-from pipeline.contract.stages import STAGES
+from pipeline.contract.stages import STAGES, Stage
+
+if TYPE_CHECKING:
+    from console.core.chain import Step
 
 
 def act(state: ConsoleState) -> str | None:
@@ -51,36 +57,87 @@ def start_stage(state: ConsoleState, name: str) -> str | None:
     attempt = state.view.stages.get(name)
     if attempt is not None and attempt.live:
         return f"{name} runs already"
-    busy = [one.stage for one in state.live() if STAGES[one.stage].gpus == "all" and stage.gpus == "all"]
-    if busy:
-        return f"{name} needs all GPUs, and {busy[0]} runs"
+    if stage.gpus == "all":
+        busy = next((one.stage for one in state.live() if STAGES[one.stage].gpus == "all"), None)
+        if busy:
+            return f"{name} needs all GPUs, and {busy} holds them: stop {busy} first"
+        if reason := serving.holds_gpus(state):
+            return reason
+    if stage.gpus == "server" and (reason := serving.cannot_answer(state)):
+        return reason
+    works = next((one for one in _inputs(state, stage) if (found := state.view.stages.get(one)) and found.live), None)
+    if works:
+        return f"{works} still writes what {name} reads"
     if state.settings_missing and not state.settings_offered:
-        return f"the run has no settings on the host: eaglewatch run {name} --host {state.host} --run {state.run} --settings FILE"
+        return f"the run has no settings on the host; this writes them: eaglewatch init {state.host} {state.run} --preset generic"
     return None
 
 
-def next_name(state: ConsoleState) -> tuple[str | None, str]:
-    """The next stage that can start, in the order of the pipeline; or None and why."""
-    if state.view is None or state.view.stages is None:
-        return None, "the host has not told how the stages stand"
-    why = ""
-    for name, stage in STAGES.items():
-        attempt = state.view.stages.get(name)
-        if not stage.built or (attempt is not None and attempt.done):
-            continue
-        reason = start_stage(state, name)
-        if reason is None:
-            return name, ""
-        why = why or reason
-    return None, why or "every stage that this version has is done; S starts one again"
+def doubt(state: ConsoleState, name: str) -> str | None:
+    """What is wrong with the stage's input, which only a person can go past, with a reason; None when nothing is."""
+    stages = (state.view.stages or {}) if state.view else {}
+    for source in _inputs(state, STAGES[name]):
+        one = stages.get(source)
+        if one is None:
+            return f"{source} has not run in this run"
+        if not one.done:
+            return f"{source} is not done: what it made may be incomplete"
+        if one.outdated:
+            return f"{source} is OUTDATED: {one.outdated}"
+    return None
+
+
+def next_step(state: ConsoleState) -> "Step":
+    """The next step of the pipeline. What ended badly may be started again: here a person asks for it."""
+    from console.core import chain
+
+    stages = (state.view.stages or {}) if state.view else {}
+    through = [name for name in chain.DATA_STAGES if name != serving.STAGE or not (serving.endpoint(state) or serving.others(state))]
+    if not _reads_prepared(state):
+        through = ["extract"]  # its data comes from elsewhere
+    return chain.next_step(state.view, through, [one.id for one in stages.values() if one.ended and not one.done])
+
+
+def next_words(state: ConsoleState) -> str:
+    """What the key for the next step would do, or why it would do nothing."""
+    step = next_step(state)
+    if step.kind == "start":
+        if reason := start_stage(state, step.stage):
+            return f"{step.stage} is next, and cannot start: {reason}"
+        return f"> starts {step.stage}" + ("" if step.why == "is next" else f": {step.why.removeprefix('is ')}")
+    return f"> stops {step.stage}: {step.why}" if step.kind == "stop" else _nothing_next(step)
 
 
 def next_stage(state: ConsoleState) -> str | None:
     reason = act(state)
     if reason:
         return reason
-    name, why = next_name(state)
-    return None if name else why
+    step = next_step(state)
+    if step.kind == "start":
+        return start_stage(state, step.stage)
+    return stop_stage(state, step.stage) if step.kind == "stop" else _nothing_next(step)
+
+
+def _nothing_next(step: "Step") -> str:
+    return "every stage that this version has is done; S starts one again" if step.kind == "finished" else step.why
+
+
+def _inputs(state: ConsoleState, stage: Stage) -> list[str]:
+    """The stages of this run whose output the stage reads."""
+    if stage.name == "extract" and not _reads_prepared(state):
+        return []
+    return [name for name in stage.needs if not STAGES[name].service and STAGES[name].built]
+
+
+def _reads_prepared(state: ConsoleState) -> bool:
+    """Whether the extraction reads what this run prepares; so it is unless the settings say otherwise."""
+    data, prepared = _setting(state, "extract", "data"), _setting(state, "prepare", "output")
+    return data is None or prepared is None or data == prepared
+
+
+def _setting(state: ConsoleState, section: str, key: str) -> Any:
+    table = state.resolved.get(section)
+    return table.get(key) if isinstance(table, dict) else None
 
 
 def stop(state: ConsoleState) -> str | None:
@@ -112,7 +169,15 @@ def take_over(state: ConsoleState) -> str | None:
 
 
 def samples(state: ConsoleState) -> str | None:
-    return "not in this version of eaglewatch"
+    if state.view is None or state.run is None:
+        return "no run is watched yet"
+    if not state.current:
+        return f"the link is {state.link.word if state.link else 'not there'}: samples are read from the host"
+    one = (state.view.stages or {}).get("generate")
+    if one is None:
+        return "generate has not run in this run, so there is none"
+    done = one.progress.done if one.progress else None
+    return "generate has made none yet" if one.live and not done else None
 
 
 def match(state: ConsoleState) -> str | None:

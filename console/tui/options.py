@@ -7,7 +7,10 @@ from typing import NamedTuple
 from pipeline.contract.clock import boot_s
 
 REHEARSAL = "rehearsal"
-"""``config.REHEARSAL``, without waiting for what config needs."""
+"""``config.REHEARSAL``, without waiting for what config needs; also the name of its run."""
+EXTRACT_ONLY = "extract-only"
+"""The rehearsal's run with prepared data: ``headless.rehearse_extract.RUN``."""
+CHAIN = "all"
 
 
 class Options(NamedTuple):
@@ -19,8 +22,9 @@ class Options(NamedTuple):
     fresh: bool = False
     fault: str | None = None
     start: str | None = None
-    """A stage to start at once, unless it runs or is done: what ``rehearse`` means."""
+    """What to start at once, unless it runs or is done: a stage, or ``CHAIN``. What ``rehearse`` means."""
     limit: int | None = None
+    """Of prompts; of samples where only the extraction is started."""
 
 
 def local_offset_s(wall_s: float) -> float:

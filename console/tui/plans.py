@@ -1,6 +1,7 @@
 """What a dialog says before anything is done: exactly what will run or end, where, and what that touches."""
 
 import shlex
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from textual.content import Content
@@ -17,10 +18,12 @@ if TYPE_CHECKING:
     from console.tui.controller import Controller
 
 
-def start_lines(state: ConsoleState, controller: "Controller", stage: str, interpreter: str) -> list[Content]:
+def start_lines(
+    state: ConsoleState, controller: "Controller", stage: str, interpreter: str, arguments: Sequence[str] = ()
+) -> list[Content]:
     """Before a launch."""
     directory = controller.run_directory()
-    argv = [interpreter, "-u", "-m", "pipeline", stage, "--run", directory]
+    argv = [interpreter, "-u", "-m", "pipeline", stage, "--run", directory, *arguments]
     writes = [f"{directory}/stages/{stage}", *controller.outputs(stage)]
     settings = controller.settings()
     pairs = [
@@ -35,25 +38,28 @@ def start_lines(state: ConsoleState, controller: "Controller", stage: str, inter
     lines = rows(pairs)
     attempt = (state.view.stages or {}).get(stage) if state.view else None
     if attempt is not None:
-        lines.append(
-            Content.styled(f" its newest attempt is {words.state_word(attempt)}: what is finished stays, only the rest is made", MUTED)
-        )
+        lines.append(Content.styled(f" its newest attempt is {words.state_word(state, attempt)}{_again(attempt)}", MUTED))
     if settings is not None and settings.resolved is None:
         lines.append(Content.styled(f" {settings.why}", WARN))
     return lines
 
 
-def stop_lines(state: ConsoleState, attempt: Attempt) -> list[Content]:
-    """Before a stop."""
+def _again(attempt: Attempt) -> str:
+    return "" if STAGES[attempt.stage].service else ": what is finished stays, only the rest is made"
+
+
+def stop_lines(state: ConsoleState, attempt: Attempt, why: str = "") -> list[Content]:
+    """Before a stop. ``why`` it is proposed."""
     stage, progress = STAGES[attempt.stage], attempt.progress
     since = state.view.age_s(attempt.started_boot_s, state.age_s) if state.view else None
-    waiting = gates.dependents(attempt.stage)
     pairs = [
         ("host", f"{target(state)}, run {state.run}"),
         ("attempt", f"{attempt.id}, by {attempt.by or 'unknown'}"),
         ("process", f"pid {attempt.pid or 'unknown'} and all it started, running {fmt.duration(since)}"),
     ]
-    if progress is not None:
+    if why:
+        pairs.insert(0, ("why", why))
+    if progress is not None and not stage.service:
         pairs.append(
             (
                 "finished",
@@ -61,8 +67,16 @@ def stop_lines(state: ConsoleState, attempt: Attempt) -> list[Content]:
             )
         )
     pairs.append(("how", f"one SIGTERM; what still lives {fmt.duration(stage.grace_s)} later gets SIGKILL"))
-    pairs.append(("depends on it", f"{', '.join(waiting)} cannot start until {attempt.stage} is done" if waiting else "no other stage"))
+    pairs.append(("depends on it", _depends(state, attempt.stage)))
     return rows(pairs)
+
+
+def _depends(state: ConsoleState, name: str) -> str:
+    if STAGES[name].service:
+        using = [one.stage for one in state.live() if STAGES[one.stage].gpus == "server"]
+        return f"{', '.join(using)} works through it now, and will fail" if using else "nothing works through it now"
+    waiting = gates.dependents(name)
+    return f"{', '.join(waiting)} cannot start until {name} is done" if waiting else "no other stage"
 
 
 def take_over_lines(state: ConsoleState) -> list[Content]:

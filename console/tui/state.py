@@ -6,7 +6,7 @@ frame): it draws its lines anew and refreshes itself only when they changed.
 The first paint waits for this module: store, history and ring, and all that they need, are imported when they are first asked for.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -48,6 +48,8 @@ class ConsoleState:
     host: str
     """As the operator named it."""
     run: str | None = None
+    looked_at: str = ""
+    """The stage that the operator chose on the strip to look at; empty: whichever matters most."""
     log_source: LogSource | None = None
     link: "LinkStatus | None" = None
     """None until the controller has a link; ``starting`` then says what it waits for."""
@@ -59,12 +61,14 @@ class ConsoleState:
     settings: RunSettings | None = None
     """None: not read yet, or there are none (``settings_missing``)."""
     settings_missing: bool = False
-    settings_offered: bool = False
-    """This console has settings that it can send: the rehearsal's."""
+    settings_offered: RunSettings | None = None
+    """Those that this console can send: the rehearsal's."""
     pattern: str = ""
     """What is searched for in the log."""
     busy: str = ""
     """What is being asked of the host right now, such as ``starting extract``."""
+    driven: set[str] = field(default_factory=set)
+    """Attempts that the rehearsal started by itself."""
     slept_s: float | None = None
     """How long this machine was suspended, until the link is live again."""
     read_only: bool = False
@@ -115,14 +119,26 @@ class ConsoleState:
         return self.link is not None and self.link.word in (LIVE, LATE)
 
     @property
+    def resolved(self) -> dict[str, Any]:
+        """The run's settings by section: the host's copy, else those that would be sent; empty when neither is known."""
+        settings = self.settings or self.settings_offered
+        return (settings.resolved if settings else None) or {}
+
+    @property
     def control(self) -> "Control | None":
         """Who has control of the run, as the newest frame says."""
         return self.view.control if self.view else None
 
     @property
     def attempt(self) -> "Attempt | None":
-        """The attempt that the progress block is about: the live one, else the one that ended last."""
-        found = list((self.view.stages or {}).values()) if self.view else []
+        """The attempt that the progress block is about: of the stage that is looked at; else the live one, else the one that ended last.
+
+        Of several live ones the newest that is no service.
+        """
+        stages = (self.view.stages or {}) if self.view else {}
+        if self.looked_at in stages:
+            return stages[self.looked_at]
+        found = list(stages.values())
         live = [one for one in found if one.live]
         if live:
             return max(live, key=lambda one: (not STAGES[one.stage].service, one.started_boot_s or 0.0))

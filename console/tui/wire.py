@@ -9,18 +9,20 @@ from console import config
 from console.config import Host
 from console.core import reading, sanitize
 from console.core.attempt import name
-from console.headless import audit, hosts, launching, run_settings
+from console.headless import audit, hosts, launching, rehearse, run_settings
 from console.headless.launching import Order
 from console.headless.output import Output
-from console.headless.rehearse import covers
+from console.headless.rehearse_extract import covers
 from console.headless.run_settings import Wanted
 from console.headless.session import Session
 from console.remote import errors
 from console.remote.errors import AgentError, RemoteError
 from console.remote.link import Link
+from console.tui.options import EXTRACT_ONLY, Options
 from console.tui.state import RunSettings
 from pipeline import settings
 from pipeline.contract import layout, telemetry
+from pipeline.contract.rehearsal import extract_only_settings_file
 from pipeline.errors import UserError
 
 __all__ = ["Link", "Order", "ScreenSession", "audit", "control", "covers", "interpreter_of", "launch", "open_host", "outputs"]
@@ -87,12 +89,14 @@ class ScreenSession(Session):
         self._on_frame()
 
 
-def open_host(name: str, say: Say, fresh: bool = False, fault: str | None = None) -> Opened:
+def open_host(options: Options, say: Say) -> Opened:
     """Find the host; the rehearsal is started when it does not run. Blocking. Raises UserError and StageError."""
-    if name != config.REHEARSAL:
-        return Opened(config.resolve(name))
-    running = hosts.start_rehearsal(Voice(say), fresh, fault)
-    return Opened(hosts.reach(running), run_settings.from_file(running.settings_file, []))
+    if options.host != config.REHEARSAL:
+        return Opened(config.resolve(options.host))
+    running = hosts.start_rehearsal(Voice(say), options.fresh, options.fault)
+    if options.run == EXTRACT_ONLY:
+        return Opened(hosts.reach(running), run_settings.from_file(extract_only_settings_file(running.home), []))
+    return Opened(hosts.reach(running), rehearse.wanted_settings(running, options.limit))
 
 
 async def runs(session: Session) -> tuple[tuple[str, ...], str]:
@@ -134,6 +138,12 @@ def outputs(stage: str, resolved: dict[str, Any] | None, run_directory: str) -> 
     table = reading.mapping(resolved, stage)
     output = table.get("output") if table else None
     return [posixpath.join(run_directory, output)] if isinstance(output, str) else []
+
+
+async def put_rehearsal_settings(session: Session, opened: Opened) -> None:
+    """The rehearsal's settings onto its host, before the first step. Raises StageError."""
+    if opened.wanted is not None:
+        await rehearse.put_settings(session, opened.wanted)
 
 
 def run_directory(hello: dict[str, Any] | None, run: str) -> str:

@@ -3,6 +3,7 @@
 from console.core import fmt
 from console.core.attempt import Attempt
 from console.core.clocks import clock
+from console.tui import serving
 from console.tui.draw import BAD, GOOD, MUTED, PLAIN, STRONG, WARN
 from console.tui.state import ConsoleState
 from pipeline.contract import telemetry
@@ -10,7 +11,10 @@ from pipeline.contract.stages import STAGES, Stage
 
 NOT_BUILT = "not in this version of eaglewatch"
 _ROUGH_FROM_S = 600.0
-TICK, CROSS, RUNS, NONE, WARNING = "✓", "✗", "▶", "·", "!"
+TICK, CROSS, RUNS, NONE, WARNING, NOT_YET = "✓", "✗", "▶", "·", "!", "-"
+OUTDATED = "OUTDATED"
+SHORT, USUAL, ROOMY = range(3)
+"""How many words a cell of the strip may take."""
 
 _ENDED = {
     telemetry.DONE: "done",
@@ -32,14 +36,22 @@ _SHORT = {
 _STYLES = {telemetry.DONE: GOOD, telemetry.FAILED: BAD, telemetry.CRASHED: BAD, telemetry.LAUNCH_FAILED: BAD}
 
 
-def state_word(attempt: Attempt) -> str:
+def state_word(state: ConsoleState, attempt: Attempt) -> str:
     """``STEADY``, ``LOADING``, ``CRASHED``, ``done``: the phase while it runs, else how it ended. Never better than the host's word."""
+    if STAGES[attempt.stage].service:
+        return serving.word(state, attempt)
     if attempt.state == telemetry.RUNNING and attempt.progress and attempt.progress.phase:
         return attempt.progress.phase.upper()
+    if attempt.done and attempt.outdated:
+        return OUTDATED
     return _ENDED.get(attempt.state, attempt.state)
 
 
-def state_style(attempt: Attempt) -> str:
+def state_style(state: ConsoleState, attempt: Attempt) -> str:
+    if STAGES[attempt.stage].service:
+        return serving.style(serving.word(state, attempt))
+    if attempt.done and attempt.outdated:
+        return WARN
     return STRONG if attempt.live else _STYLES.get(attempt.state, WARN)
 
 
@@ -72,22 +84,30 @@ def share(attempt: Attempt) -> float | None:
     return progress.done / progress.total if progress.done is not None and progress.total else None
 
 
-def cell(state: ConsoleState, stage: Stage, roomy: bool) -> tuple[str, str]:
-    """A stage's cell of the strip: text and style. ``roomy``: there is space for words."""
+def cell(state: ConsoleState, stage: Stage, room: int) -> tuple[str, str]:
+    """A stage's cell of the strip: text and style, in as many words as there is room for."""
     if not stage.built:
         return f"{stage.label} {NONE}", MUTED
     if state.view is None or state.view.stages is None or state.run is None:
         return f"{stage.label} ?", MUTED
+    if stage.service:
+        said = serving.cell_word(state)
+        style = serving.style(said)
+        return f"{CROSS if style == BAD else WARNING if style == WARN else ''}{stage.label} {said}", style
     attempt = state.view.stages.get(stage.name)
     if attempt is None:
-        return f"{stage.label} not run", PLAIN
+        return f"{stage.label} {'not run' if room == ROOMY else NOT_YET}", PLAIN
     if attempt.live:
-        return f"{RUNS}{stage.label} {_how_far(state, attempt)}", STRONG
-    if attempt.done:
-        return f"{stage.label} {TICK}", GOOD
-    word = _ENDED.get(attempt.state, attempt.state) if roomy else _SHORT.get(attempt.state, _ENDED.get(attempt.state, attempt.state))
-    mark = CROSS if state_style(attempt) == BAD else WARNING
-    return f"{mark}{stage.label} {word}", state_style(attempt)
+        return f"{RUNS}{stage.label} {_how_far(state, attempt, room)}", STRONG
+    if attempt.done and not attempt.outdated:
+        return f"{stage.label} {TICK}{_covered(attempt)}", GOOD
+    style, word = state_style(state, attempt), state_word(state, attempt)
+    return f"{CROSS if style == BAD else WARNING}{stage.label} {word if room == ROOMY else _SHORT.get(attempt.state, word)}", style
+
+
+def _covered(attempt: Attempt) -> str:
+    coverage = attempt.receipt.coverage if attempt.receipt else None
+    return "" if coverage is None else fmt.share_percent(coverage)
 
 
 def reason_not_built(stage: str) -> str:
@@ -98,7 +118,7 @@ def stages_not_built() -> list[str]:
     return [name for name, stage in STAGES.items() if not stage.built]
 
 
-def _how_far(state: ConsoleState, attempt: Attempt) -> str:
+def _how_far(state: ConsoleState, attempt: Attempt, room: int) -> str:
     progress = attempt.progress
     if attempt.state != telemetry.RUNNING:
         return attempt.state.lower()
@@ -106,9 +126,9 @@ def _how_far(state: ConsoleState, attempt: Attempt) -> str:
         return "running"
     if progress.phase == telemetry.LOADING and state.view:
         since = state.view.age_s(progress.phase_boot_s, state.age_s)
-        return "loading" if since is None else f"loading {fmt.duration(since)}"
+        return "loading" if since is None or room == SHORT else f"loading {fmt.duration(since)}"
     if progress.phase == telemetry.VERIFYING:
         return "verifying"
     done = share(attempt)
     percent = "" if done is None else f"{int(done * 100)}%"  # never rounded up to 100
-    return " ".join(part for part in (percent or progress.phase, done_at(state, attempt)) if part)
+    return " ".join(part for part in (percent or progress.phase, "" if room == SHORT else done_at(state, attempt)) if part)

@@ -4,12 +4,18 @@
 
     DATA/code/HASH/                      the shipped bundle, one directory a version
     DATA/control/RUN.json                which console may act on the run
-    DATA/audit.jsonl                     take-overs of control, a line each, never rewritten
+    DATA/audit.jsonl                     take-overs of control, overridden inputs, actions; a line each, never rewritten
+    DATA/free-gpus.lock                  held by the one action that frees GPUs on this host
+    DATA/gpu-baseline.json               what each GPU holds when it is provably idle
     DATA/runs/RUN/settings.toml          the run's settings; once written, this copy rules
     DATA/runs/RUN/settings.json          the same, resolved, for the host program
+    DATA/runs/RUN/provenance.json        {STAGE: what its newest attempt ran with}
+    DATA/runs/RUN/baseline-accepted.json the idle baseline that the operator accepted for this run
     DATA/runs/RUN/data/                  prepared data, hidden states (unless the settings say elsewhere)
     DATA/runs/RUN/stages/STAGE/lock      held by the one live attempt of the stage
     DATA/runs/RUN/stages/STAGE/ATTEMPT/  the files named below
+
+Actions (``stages.ACTIONS``) lie where stages lie. Those of no run are in the run named ``HOST_RUN``, which has no settings.
 """
 
 import os
@@ -17,9 +23,18 @@ import re
 import time
 from typing import List
 
-from pipeline.contract.stages import STAGES
+from pipeline.contract.stages import JOBS, STAGES
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
+
+HOST_RUN = "eaglewatch-host"
+"""Not a run of anybody: actions that belong to the host alone."""
+ORDER = "order.json"
+"""Of an action, beside its spec: what was confirmed."""
+FREE_LOCK = "free-gpus.lock"
+BASELINE = "gpu-baseline.json"
+ACCEPTED = "baseline-accepted.json"
+"""In a run."""
 
 SPEC = "spec.json"
 """Written by the launch before the claim: what is to run."""
@@ -42,9 +57,11 @@ EXIT = "exit.json"
 STOP = "stop.json"
 """Written by a stop request: who asked, and how long the stage has."""
 AUDIT = "audit.jsonl"
-"""In the data directory: take-overs of control."""
+"""In the data directory: take-overs of control, inputs that were used although they are outdated, and actions."""
 RECEIPT = "receipt.json"
 """Written by the stage at its end: what it checked of its own output."""
+PROVENANCE = "provenance.json"
+"""Written before the stage's work: code, versions, settings, arguments, inputs."""
 
 
 def check_name(name: str, what: str = "run name") -> str:
@@ -76,7 +93,7 @@ def run_dir(data_dir: str, run: str) -> str:
 
 
 def stage_dir(run_directory: str, stage: str) -> str:
-    if stage not in STAGES:
+    if stage not in JOBS:
         raise ValueError(f"no stage {stage!r}; the stages are {', '.join(STAGES)}")
     return os.path.join(run_directory, "stages", stage)
 

@@ -8,7 +8,7 @@ A rehearsal home holds the embedded SSH server's keys and state and, below ``hom
     HOME/gpus.state              what the simulated GPUs hold (pipeline.rehearsal.sim_gpus)
     HOME/models, HOME/prepared, HOME/prompts.jsonl, HOME/built.json
     HOME/home/eaglewatch         the host's data directory
-    HOME/home/rehearsal-settings.toml
+    HOME/home/rehearsal-settings.toml, HOME/home/extract-only-settings.toml
 """
 
 import contextlib
@@ -19,6 +19,7 @@ from typing import Any, Dict, Iterator, Optional
 
 from pipeline.contract.clock import boot_id, boot_s
 from pipeline.contract.files import read_json, write_json
+from pipeline.contract.stages import STAGES
 
 ENV_HOME = "EAGLEWATCH_REHEARSAL"
 """In the environment of everything that runs on a rehearsal host: its home."""
@@ -42,33 +43,40 @@ _SECONDS = {"freeze": 30.0, "drop-link": 8.0}
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault, injected once, when the stage has done ``at_share`` of its work."""
+    """One fault, injected once, when its stage has done ``at_share`` of its work; a service's work is its loading."""
 
     name: str
     at_share: float = 0.4
     seconds: float = 0.0
     """How long a freeze or a dropped link lasts."""
+    stage: str = "extract"
+    """The stage that it strikes, or during which the link drops."""
 
 
 def parse_fault(text: str) -> Optional[Fault]:
-    """``NAME[,at=SHARE][,seconds=S]``; ``none`` gives None, which clears. Raises ValueError, which says what is allowed."""
+    """``NAME[,stage=STAGE][,at=SHARE][,seconds=S]``; ``none`` gives None, which clears. Raises ValueError, which says what is allowed."""
     name, comma, rest = text.partition(",")
     if text == "none":
         return None
     if name not in FAULTS:
         raise ValueError("no fault %r; the faults are %s, and none to clear" % (name, ", ".join(FAULTS)))
-    values = {"at": 0.4, "seconds": _SECONDS.get(name, 0.0)}
+    values, stage = {"at": 0.4, "seconds": _SECONDS.get(name, 0.0)}, Fault.stage
     limits = {"at": 1.0, "seconds": 3600.0}
     for part in rest.split(",") if comma else []:
         key, _, value = part.partition("=")
+        if key == "stage":
+            if value not in STAGES or not STAGES[value].built:
+                raise ValueError("fault %r: no stage %r that it could strike" % (text, value))
+            stage = value
+            continue
         try:
             number = float(value)
         except ValueError:
             number = -1.0
         if key not in values or not 0 <= number <= limits[key]:
-            raise ValueError("fault %r: write it as NAME,at=SHARE (0 to 1),seconds=S (0 to 3600)" % text)
+            raise ValueError("fault %r: write it as NAME,stage=STAGE,at=SHARE (0 to 1),seconds=S (0 to 3600)" % text)
         values[key] = number
-    return Fault(name, values["at"], values["seconds"])
+    return Fault(name, values["at"], values["seconds"], stage)
 
 
 def data_dir(home: str) -> str:
@@ -77,6 +85,11 @@ def data_dir(home: str) -> str:
 
 def settings_file(home: str) -> str:
     return os.path.join(home, "home", "rehearsal-settings.toml")
+
+
+def extract_only_settings_file(home: str) -> str:
+    """Settings of an extraction alone, on prepared data that is ready-made."""
+    return os.path.join(home, "home", "extract-only-settings.toml")
 
 
 def gpus_file(home: str) -> str:
@@ -110,7 +123,7 @@ def pending_fault(home: str) -> Optional[Fault]:
     if value is None or value.get("fired") or value.get("name") not in FAULTS:
         return None
     try:
-        return Fault(value["name"], float(value["at_share"]), float(value["seconds"]))
+        return Fault(value["name"], float(value["at_share"]), float(value["seconds"]), str(value.get("stage", Fault.stage)))
     except (KeyError, TypeError, ValueError):
         return None
 
@@ -149,3 +162,8 @@ def share(progress: Optional[Dict[str, Any]], done: str = "done", total: str = "
     if isinstance(part, (int, float)) and isinstance(whole, (int, float)) and whole > 0:
         return max(0.0, min(1.0, part / whole))
     return 0.0
+
+
+def work_done(stage: str, progress: Optional[Dict[str, Any]]) -> float:
+    """How much of its work a stage has done, 0 to 1: of a service, how much is loaded."""
+    return share(progress, "load_done", "load_total") if STAGES[stage].service else share(progress)

@@ -24,7 +24,7 @@ LAUNCHING = "LAUNCHING"
 RUNNING = "RUNNING"
 STOPPING = "STOPPING"
 DONE = "DONE"
-"""Exit code 0 and a receipt that says verified."""
+"""Exit code 0 and a receipt that says verified. A service is never done: it is up, or STOPPED."""
 FAILED = "FAILED"
 STOPPED = "STOPPED"
 CRASHED = "CRASHED"
@@ -78,10 +78,16 @@ FRAME: Dict[str, str] = {
     "disk": "{path, total_bytes, free_bytes, inodes_free, boot_s} of the data directory; metrics",
     "output_disk": "the same of the watched disk_path, or null",
     "nvml": "{state, detail, simulated, driver, count, round_ms, boot_s}",
-    "gpus": "[{index, uuid, name, total_bytes, used_bytes, reserved_bytes, reserve_apart, util_pct, power_w, temp_c, sm_mhz,"
+    "gpus": "[{index, uuid, name, minor, total_bytes, used_bytes, reserved_bytes, reserve_apart, util_pct, power_w, temp_c, sm_mhz,"
     " clock_reasons (list or word), error (or null), procs: [{pid, bytes, kind, here, name}] or a missing word, procs_boot_s}]",
     "run": "{name, exists, settings_sha256} of the watched run, or null",
     "stages": "{STAGE: attempt view} of the watched run's newest attempts; see ATTEMPT",
+    "servers": "[{pid, start_ticks, engine (vllm, sglang, rehearsal), argv (cut, secrets masked), port (or null), port_from (listening,"
+    " argument, assumed), own_net (its port is in a network namespace of its own; null: not readable), model (or null), user, unit (or"
+    " null), container (its runtime, and name or id; or null), ours ({run, stage, attempt}; null: no; a missing word: not readable),"
+    " how_to_stop, up_s}] of inference servers on the host, whoever started them; null before the first look; see host.servers",
+    "servers_boot_s": "when that was looked at",
+    "servers_unseen": "why there may be more servers than that, one line; null when nothing was hidden",
     "consoles": "how many agents (this one included) watch this data directory now",
     "control": "{by, since_boot_s, yours}: which console may act on the watched run; null when none has asked for it",
     "dropped": "{frames, log_bytes} that this agent left out since it started, because nobody read them in time",
@@ -105,12 +111,14 @@ ATTEMPT: Dict[str, str] = {
     "code": "hash of the bundle it runs from",
     "progress": "newest of rank 0, see pipeline.progress; null before the first",
     "ranks": "how many ranks have reported",
-    "ledger": "{files, bytes, tokens, last_boot_s, disagree, bad_lines} from the writers' own ledgers; null where the stage has none",
+    "ledger": "{files, bytes, tokens, last_boot_s, disagree, bad_lines} from the writers' own ledgers; null where the stage keeps none",
     "directory": "{files, bytes, boot_s} as counted in the output directory; null where not counted",
     "tree": "{procs, cpu_s, rss_bytes, states: {R: 1}} of its processes",
     "log": "{bytes, last_boot_s}",
     "exit": "{code, signal, boot_s} or null",
     "receipt": "the stage's receipt or null",
+    "outdated": "of a DONE attempt: why what it made is not there any more, or not of the present inputs and settings, one line; null when"
+    " it is; null of any other attempt; see contract.lineage",
     "holder": "who holds the stage, when REFUSED",
-    "events": "the last 20 events",
+    "events": "the last 20 events, without boot_id: their times are on this boot's clock",
 }

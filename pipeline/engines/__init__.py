@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from pipeline.batches import Batch
 from pipeline.checks_data import PreparedData
 from pipeline.checks_model import ModelInfo
-from pipeline.settings import Settings
+from pipeline.schema import Settings
 
 if TYPE_CHECKING:
     from torch import Tensor

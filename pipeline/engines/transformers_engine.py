@@ -13,7 +13,7 @@ from pipeline.batches import Batch
 from pipeline.checks_data import PreparedData
 from pipeline.checks_model import ModelInfo
 from pipeline.errors import StageError, UserError
-from pipeline.settings import Settings
+from pipeline.schema import Settings
 
 if TYPE_CHECKING:
     from torch import Tensor

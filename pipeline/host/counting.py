@@ -10,7 +10,6 @@ from array import array
 from typing import Any, Dict, List, Optional, Tuple
 
 from pipeline.contract.clock import boot_s, wall_to_boot_s
-from pipeline.contract.files import read_json
 
 _READ_BYTES = 1 << 20
 """Of one ledger in one poll, so that an agent that starts late does not stand still over a long one."""
@@ -21,13 +20,6 @@ _SETTLED_S = 2.0
 _RESCAN_S = 5.0
 _RESCAN_COST = 200
 """A scan takes at most 1 part in so many of the time."""
-
-
-def output_directory(run_directory: str, stage: str) -> Optional[str]:
-    """Where a stage of a run writes, by the run's resolved settings; None when they do not say."""
-    section = (read_json(os.path.join(run_directory, "settings.json")) or {}).get(stage)
-    output = section.get("output") if isinstance(section, dict) else None
-    return os.path.join(run_directory, os.path.expanduser(output)) if isinstance(output, str) and output else None
 
 
 class LedgerCounter:

@@ -40,7 +40,7 @@ def read_json(path: str) -> Optional[Dict[str, Any]]:
     """As ``files.read_json``, and None for a file that is too large; the caller must not change what it gets."""
     try:
         status = os.stat(path)
-    except OSError:
+    except (OSError, ValueError):  # ValueError: a NUL in a path that settings name
         _json.pop(path, None)
         return None
     key = (status.st_ino, status.st_size, status.st_mtime_ns)

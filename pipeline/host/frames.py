@@ -4,14 +4,19 @@ import os
 import time
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from pipeline.contract import WIRE_VERSION, layout
+from pipeline.contract import WIRE_VERSION, layout, lineage
 from pipeline.contract.clock import boot_s
-from pipeline.host import probe, procs, state
+from pipeline.contract.telemetry import DONE
+from pipeline.host import filecache, probe, procs, state
 from pipeline.host.consoles import Register
 from pipeline.host.control import Control
-from pipeline.host.counting import DirectoryCounter, LedgerCounter, output_directory
+from pipeline.host.counting import DirectoryCounter, LedgerCounter
 from pipeline.host.nvml_client import NvmlClient
-from pipeline.host.settings_store import Digest
+from pipeline.host.servers import Servers
+from pipeline.host.settings_store import RESOLVED, Digest
+
+_COUNTED = ("extract",)
+"""Stages with ledgers and a file a sample; the others' own progress is their count."""
 
 
 class Frames:
@@ -24,6 +29,7 @@ class Frames:
         self._register = register
         self._control = control
         self._digest = Digest()
+        self._servers = Servers(data_dir)
         self._counters: Dict[str, Tuple[LedgerCounter, DirectoryCounter]] = {}
         """By output directory, of the watched run."""
         self._seq = 0
@@ -45,6 +51,8 @@ class Frames:
         self._part(frame, "disk", lambda: probe.disk(self._data_dir))
         self._part(frame, "output_disk", lambda: probe.disk(disk_path) if disk_path else None)
         frame["nvml"], frame["gpus"] = self._nvml.view()
+        self._part(frame, "servers", self._servers.view)
+        frame["servers"], frame["servers_boot_s"], frame["servers_unseen"] = frame["servers"] or (None, None, None)
         self._part(frame, "consoles", self._register.count)
         self._part(frame, "control", lambda: None if run is None else self._control.view(run))
         self._part(frame, "agent", self._agent)
@@ -70,25 +78,23 @@ class Frames:
 
     def _stages(self, run: str, broken: List[str]) -> Dict[str, Any]:
         run_directory = layout.run_dir(self._data_dir, run)
+        resolved = filecache.read_json(os.path.join(run_directory, RESOLVED)) or {}
         views = state.newest(run_directory)
+        outdated = lineage.outdated(run_directory, resolved, filecache.read_json)
         counters: Dict[str, Tuple[LedgerCounter, DirectoryCounter]] = {}
         for stage, view in views.items():
-            view["ledger"] = view["directory"] = None
+            view["ledger"] = view["directory"] = view["outdated"] = None
+            if view["state"] == DONE:
+                view["outdated"] = lineage.why_not_usable(run_directory, stage, resolved, outdated)
             try:
-                self._count(run_directory, stage, view, counters)
+                output = lineage.output_directory(run_directory, stage, resolved) if stage in _COUNTED else None
+                if output is not None:
+                    counters[output] = self._counters.get(output) or (LedgerCounter(output), DirectoryCounter(output))
+                    view["ledger"], view["directory"] = (counter.poll() for counter in counters[output])
             except Exception as error:  # one output that cannot be counted hides neither its stage nor the others
                 broken.append(f"{stage}: {type(error).__name__}: {error}"[:300])
         self._counters = counters
         return views
-
-    def _count(
-        self, run_directory: str, stage: str, view: Dict[str, Any], counters: Dict[str, Tuple[LedgerCounter, DirectoryCounter]]
-    ) -> None:
-        output = output_directory(run_directory, stage)
-        if output is not None:
-            both = counters.get(output) or self._counters.get(output) or (LedgerCounter(output), DirectoryCounter(output))
-            counters[output] = both
-            view["ledger"], view["directory"] = both[0].poll(), both[1].poll()
 
     def _run(self, run: str) -> Dict[str, Any]:
         directory = layout.run_dir(self._data_dir, run)

@@ -8,18 +8,13 @@ import json
 import os
 import subprocess
 import sys
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional
+
+from pipeline.host.interpreter_needs import DISTRIBUTIONS, NEEDS, lacking
 
 MAX_CANDIDATES = 48
 PARALLEL = 2
 CHILD_DEADLINE_S = 10.0
-DISTRIBUTIONS = ("torch", "transformers", "safetensors", "datasets", "msgspec", "vllm", "speculators")
-
-NEEDS: Dict[str, Tuple[Tuple[int, int], Dict[str, Optional[Tuple[int, ...]]]]] = {
-    "extract": ((3, 11), {"torch": None, "transformers": None, "safetensors": (0, 8), "datasets": None, "msgspec": None}),
-}
-"""Of the stages that this version has code for: the oldest Python, and distributions with the oldest version that will do."""
-
 _PLACES = (
     "$VIRTUAL_ENV", "$CONDA_PREFIX", "~/.venv", "~/venv", "~/*/.venv", "~/*/venv", "~/*", "/workspace/.venv", "/workspace/*/.venv",
     "/workspace/*", "/opt/*", "/opt/*/envs/*", "~/*/envs/*", "~/.conda/envs/*", "/usr/local", "/usr", "~/.pyenv/versions/*",
@@ -80,7 +75,7 @@ class Survey:
             self.over = True
 
     def found(self) -> List[Dict[str, Any]]:
-        """[{path, python, versions, stages, why_not}]; those that can run most stages first. One an environment."""
+        """[{path, python, versions, stages, lacks, why_not}]; those that can run most stages first. One an environment."""
         seen, rows = set(), []
         for row in sorted(self._rows, key=lambda row: self._candidates.index(row["path"])):
             key = row.pop("prefix") or row["path"]
@@ -154,45 +149,19 @@ def _gist(said: List[str]) -> str:
 
 def _row(path: str, answer: Optional[Dict[str, Any]], why_not: str) -> Dict[str, Any]:
     if answer is None:
-        return {"path": path, "python": None, "versions": {}, "stages": [], "why_not": why_not, "prefix": None}
-    lacks = {stage: lacking(stage, answer["version"], answer["versions"]) for stage in NEEDS}
+        lacks = dict.fromkeys(NEEDS, why_not)
+        return {"path": path, "python": None, "versions": {}, "stages": [], "lacks": lacks, "why_not": why_not, "prefix": None}
+    reasons = {stage: ", ".join(lacking(stage, answer["version"], answer["versions"])) for stage in NEEDS}
+    lacks = {stage: why for stage, why in reasons.items() if why}
     return {
         "path": path,
         "python": answer["python"],
         "versions": answer["versions"],
-        "stages": [stage for stage, reasons in lacks.items() if not reasons],
-        "why_not": "; ".join("%s: %s" % (stage, ", ".join(reasons)) for stage, reasons in lacks.items() if reasons),
+        "stages": [stage for stage in NEEDS if stage not in lacks],
+        "lacks": lacks,
+        "why_not": "; ".join("%s: %s" % (stage, why) for stage, why in lacks.items()),
         "prefix": answer.get("prefix"),
     }
-
-
-def lacking(stage: str, python: Tuple[int, ...], versions: Dict[str, str]) -> List[str]:
-    """What an interpreter lacks to run a stage, in words; empty when it can."""
-    oldest_python, distributions = NEEDS[stage]
-    reasons = []
-    if tuple(python[:2]) < oldest_python:
-        reasons.append(f"Python {_dotted(oldest_python)} or newer (this is {_dotted(python)})")
-    for name, oldest in distributions.items():
-        if name not in versions:
-            reasons.append(f"no {name}")
-        elif oldest is not None and _numbers(versions[name]) < oldest:
-            reasons.append(f"{name} {_dotted(oldest)} or newer (this is {versions[name]})")
-    return reasons
-
-
-def _dotted(version: Tuple[int, ...]) -> str:
-    return ".".join(str(part) for part in version)
-
-
-def _numbers(version: str) -> Tuple[int, ...]:
-    """The leading numbers of a version such as 0.8.0rc1."""
-    numbers = []
-    for part in version.split(".")[:3]:
-        digits = part[: len(part) - len(part.lstrip("0123456789"))]
-        if not digits:
-            break
-        numbers.append(int(digits))
-    return tuple(numbers)
 
 
 def candidates() -> List[str]:

@@ -8,9 +8,9 @@ from typing import Any, Dict, Optional, Tuple
 from pipeline.contract import layout
 from pipeline.contract.clock import boot_s
 from pipeline.contract.files import read_json
-from pipeline.contract.stages import STAGES
+from pipeline.contract.stages import ACTIONS, JOBS, STAGES
 from pipeline.contract.telemetry import LAUNCHING
-from pipeline.host import claims, locks, procs, spawn, state
+from pipeline.host import actions, claims, locks, procs, spawn, state
 from pipeline.host.errors import FAILED, MISSING, USAGE, RequestError
 
 DEADLINE_S = 15.0
@@ -56,6 +56,8 @@ def claim(data_dir: str, request: Dict[str, Any], code_dir: str) -> Tuple[str, b
     ``failed`` when the disk refuses.
     """
     stage, attempt = _check_names(request)
+    if stage in ACTIONS:
+        return actions.claim(os.path.abspath(data_dir), request, code_dir)
     run_directory = layout.run_dir(os.path.abspath(data_dir), request["run"])
     if not os.path.isdir(run_directory):
         raise RequestError(MISSING, f"no run {request['run']!r} in {data_dir}", "send its settings first")
@@ -137,9 +139,9 @@ def _check_names(request: Dict[str, Any]) -> Tuple[str, str]:
         raise RequestError(USAGE, str(error)) from None
     if attempt == layout.LOCK:
         raise RequestError(USAGE, f"attempt id {attempt!r} is reserved")
-    if stage not in STAGES:
+    if stage not in JOBS:
         raise RequestError(USAGE, f"no stage {stage!r}; the stages are {', '.join(STAGES)}")
-    if not STAGES[stage].built:
+    if stage in STAGES and not STAGES[stage].built:
         raise RequestError(USAGE, f"stage {stage} is catalogued, but this version cannot run it yet")
     return str(stage), str(attempt)
 

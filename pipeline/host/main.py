@@ -1,10 +1,10 @@
-"""Entry of the shipped bundle: ``python DATA/code/HASH agent|supervise|shim|nvml ...``."""
+"""Entry of the shipped bundle: ``python DATA/code/HASH agent|supervise|shim|nvml|free-plan|free-gpus ...``."""
 
 import importlib
 import sys
 from typing import List, Optional
 
-_PARTS = {"agent": "agent", "supervise": "supervisor", "shim": "shim", "nvml": "nvml"}
+_PARTS = {"agent": "agent", "supervise": "supervisor", "shim": "shim", "nvml": "nvml", "free-plan": "free_survey", "free-gpus": "free_gpus"}
 
 
 def main(arguments: Optional[List[str]] = None) -> int:

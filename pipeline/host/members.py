@@ -20,12 +20,16 @@ _SESSION_S = 10.0
 class Members:
     """The processes of one attempt, from its ident.json."""
 
-    def __init__(self, ident: Dict[str, Any], spared: Set[int]):
-        """``spared`` are never counted: the shims below this supervisor. The set may change meanwhile."""
+    def __init__(self, ident: Dict[str, Any], spared: Set[int], remembers: bool = True):
+        """``spared`` are never counted: the shims below this supervisor. The set may change meanwhile.
+
+        Without ``remembers`` what has left tree and session is let go: of an action, that is another attempt's.
+        """
         self.pid = int(ident["pid"])
         self._ident = ident
         self._spared = spared
         self._seen: Dict[int, int] = {}  # pid -> start ticks
+        self._remembers = remembers
         self._session_until_s = float("-inf")
 
     def main_lives(self) -> bool:
@@ -88,7 +92,7 @@ class Members:
                 if stat is not None and stat.start_ticks == ticks and stat.state not in procs.DEAD:
                     current[pid] = ticks
                     found.append(stat)
-        self._seen = current
+        self._seen = current if self._remembers else {}
         return found
 
     def _session_is_ours(self, table: Dict[int, procs.Stat]) -> bool:
@@ -101,3 +105,9 @@ class Members:
     @staticmethod
     def _identity(stat: procs.Stat) -> Dict[str, Any]:
         return {"boot_id": procs.this_boot(), "pid": stat.pid, "start_ticks": stat.start_ticks}
+
+
+def tops(stats: List[procs.Stat]) -> List[procs.Stat]:
+    """Those whose parent is not among them."""
+    pids = {stat.pid for stat in stats}
+    return [stat for stat in stats if stat.ppid not in pids]

@@ -1,5 +1,7 @@
 """The process that reads NVML: one line on stdin, one JSON line with a full reading on stdout.
 
+The line is empty, or says whether process lists are to be read anew: ``full`` or ``light``.
+
 A call into the driver can hang for ever and cannot be cancelled, so it happens here and not in the agent, which keeps a deadline
 (``nvml_client``). ``EAGLEWATCH_NVML=module:function`` names a callable that gets the pynvml module and plugs a stand-in beneath it;
 readings then say ``simulated``.
@@ -35,11 +37,11 @@ def main(arguments: List[str]) -> int:
         asked = os.read(0, 4096)
         if not asked:
             return 0
-        for _ in range(asked.count(b"\n")):
+        for word in asked.split(b"\n")[:-1]:
             try:
                 if reader is None:
                     reader = _start()
-                answer = _read(reader)
+                answer = _read(reader, word)
             except _NoReadingError as error:
                 answer = {"error": str(error), "boot_s": round(boot_s(), 3), "simulated": STAND_IN in os.environ}
             _write(json.dumps(answer, separators=(",", ":")).encode() + b"\n")
@@ -51,9 +53,9 @@ class _NoReadingError(Exception):
     pass
 
 
-def _read(reader: Reader) -> Dict[str, Any]:
+def _read(reader: Reader, word: bytes) -> Dict[str, Any]:
     try:
-        return reader.read()
+        return reader.read({b"full": True, b"light": False}.get(word.strip()))
     except DriverGoneError as error:
         raise _NoReadingError(_sentence(error.code)) from None
     except Exception as error:  # whatever library and driver disagree about must reach the screen as words

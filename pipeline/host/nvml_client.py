@@ -13,7 +13,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 from pipeline.contract.clock import boot_s
 from pipeline.contract.files import read_json, write_json
 from pipeline.contract.telemetry import NVML_ERROR, NVML_OK, NVML_STARTING, NVML_STUCK
-from pipeline.host import procs
+from pipeline.host import nvml_quiet, procs
 
 DEADLINE_S = 10.0
 BACKOFF_S = (5.0, 10.0, 20.0, 40.0, 60.0)
@@ -24,11 +24,20 @@ _MARKER = "nvml-%d.json"
 class NvmlClient:
     """Call ``tick`` now and then, ``ask`` when a reading is wanted, and ``readable`` when one of ``fds`` has something."""
 
-    def __init__(self, command: List[str], marker_directory: str, clock: Callable[[], float] = boot_s, deadline_s: float = DEADLINE_S):
+    def __init__(
+        self,
+        command: List[str],
+        marker_directory: str,
+        clock: Callable[[], float] = boot_s,
+        deadline_s: float = DEADLINE_S,
+        gives_way: bool = True,
+    ):
+        """``gives_way``: close the process while somebody wants to know what the GPUs hold without it (``nvml_quiet``)."""
         self._command = command
         self._markers = marker_directory
         self._clock = clock
         self._deadline_s = deadline_s
+        self._gives_way = gives_way
         self._process: Optional[subprocess.Popen[bytes]] = None
         self._buffer = b""
         self._complaint = b""
@@ -54,15 +63,18 @@ class NvmlClient:
         """When ``tick`` will have something to say: a deadline; None when nothing is under way."""
         return None if self._asked_s is None else self._asked_s + self._deadline_s
 
-    def ask(self) -> None:
-        """Want a fresh reading; does nothing while one is on its way or the next start must wait."""
+    def ask(self, word: bytes = b"") -> None:
+        """Want a fresh reading; does nothing while one is on its way or the next start must wait. ``word``: see ``nvml``."""
         now = self._clock()
+        if self._asked_s is None and self._gives_way and nvml_quiet.asked_for(self._markers):
+            self.close()  # the last reading stays, with its age
+            return
         if self._asked_s is not None or (self._process is None and (now < self._retry_s or not self._start(now))):
             return
         process = self._process
         assert process is not None and process.stdin is not None
         try:
-            os.write(process.stdin.fileno(), b"\n")
+            os.write(process.stdin.fileno(), word + b"\n")
             self._asked_s = now
         except OSError:
             self._died()

@@ -53,11 +53,11 @@ class Reader:
         self._driver: Optional[str] = None
         self._pid_max = _pid_max()
 
-    def read(self) -> Dict[str, Any]:
-        """Read everything once. Raises DriverGoneError when no GPU can be read any more."""
+    def read(self, processes: Optional[bool] = None) -> Dict[str, Any]:
+        """Read everything once; the process lists when they are due, or as ``processes`` says. Raises DriverGoneError."""
         started = time.perf_counter()
         now = boot_s()
-        with_processes = now >= self._procs_due_s
+        with_processes = now >= self._procs_due_s if processes is None else processes
         if with_processes:
             self._procs_due_s = now + PROCESSES_EVERY_S
         if self._driver is None:
@@ -108,6 +108,7 @@ class Reader:
         self._static[index] = {
             "uuid": self._metric(self._nvml.nvmlDeviceGetUUID, device),
             "name": self._metric(self._nvml.nvmlDeviceGetName, device),
+            "minor": self._metric(self._nvml.nvmlDeviceGetMinorNumber, device),
         }
         row.update(self._static[index])
 

@@ -17,7 +17,13 @@ from pipeline.host.tail import Tail
 SUPERVISOR_PATIENCE_S = 5.0
 """How long stop and adopt wait for a supervisor before they say that none has come."""
 MAX_EVENTS = 2000
-_OBJECTS = {"spec": layout.SPEC, "receipt": layout.RECEIPT, "ident": layout.IDENT, "exit": layout.EXIT}
+_OBJECTS = {
+    "spec": layout.SPEC,
+    "receipt": layout.RECEIPT,
+    "ident": layout.IDENT,
+    "exit": layout.EXIT,
+    "provenance": layout.PROVENANCE,
+}
 
 Request = Dict[str, Any]
 Reply = Dict[str, Any]
@@ -66,6 +72,8 @@ def read(data_dir: str, request: Request) -> Reply:
 def runs(data_dir: str) -> Reply:
     found = []
     for name in _names(layout.runs_dir(data_dir)):
+        if name == layout.HOST_RUN:
+            continue
         try:
             directory = layout.run_dir(data_dir, name)
         except ValueError:

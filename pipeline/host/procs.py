@@ -7,7 +7,7 @@ where pid 1 does not reap, they stay for good. Source of the fields: proc(5).
 import errno
 import os
 import signal
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Set
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Set
 
 from pipeline.contract import clock
 
@@ -122,10 +122,14 @@ def descendants(roots: Iterable[int], everything: Optional[Dict[int, Stat]] = No
 def _children(pid: int) -> List[int]:
     found: List[int] = []
     try:
-        for thread in os.listdir(f"/proc/{pid}/task"):
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return found  # it ended meanwhile; what it left is found by the next look
+    for thread in threads:
+        try:
             found.extend(int(one) for one in _read(f"/proc/{pid}/task/{thread}/children").split())
-    except (OSError, ValueError):
-        pass  # it ended meanwhile; what it left is found by the next look
+        except (OSError, ValueError):
+            continue  # this thread ended meanwhile; the children of the others count all the same
     return found
 
 
@@ -169,10 +173,10 @@ def open_pidfd(pid: int) -> Optional[int]:
         raise
 
 
-def signal_process(who: Dict[str, Any], number: int) -> bool:
+def signal_process(who: Dict[str, Any], number: int, check: Callable[[], bool] = lambda: True) -> bool:
     """Send a signal to exactly this process; False when it is gone, is another one by now, or may not be signalled.
 
-    The descriptor pins the process first and its start ticks are compared after, so a reused pid is never hit.
+    The descriptor pins the process first; its start ticks are compared after, and ``check`` asked, so a reused pid is never hit.
     """
     pid = who.get("pid")
     if not isinstance(pid, int) or pid <= 1 or pid == os.getpid():
@@ -182,7 +186,7 @@ def signal_process(who: Dict[str, Any], number: int) -> bool:
     except ProcessLookupError:
         return False
     try:
-        if not alive(who):
+        if not alive(who) or not check():
             return False
         if fd is None:
             os.kill(pid, number)

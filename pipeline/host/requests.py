@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 from pipeline.contract import WIRE_VERSION
 from pipeline.contract.clock import boot_s
 from pipeline.contract.telemetry import number
-from pipeline.host import launch, operations, probe, procs, settings_store
+from pipeline.host import baseline, free_survey, launch, operations, probe, procs, samples, settings_store
 from pipeline.host.control import Control
 from pipeline.host.errors import FAILED, INTERNAL, USAGE, RequestError
 from pipeline.host.interpreters import Survey
@@ -41,13 +41,16 @@ class Requests:
             "put-settings": lambda request: settings_store.put(data_dir, request),
             "read": lambda request: operations.read(data_dir, request),
             "runs": lambda request: operations.runs(data_dir),
+            "sample": lambda request: samples.sample(data_dir, request),
             "tail": self._start_tail,
             "control": control.ask,
+            "baseline.accept": lambda request: baseline.accept(data_dir, request),
         }
         self._polled: Dict[str, Callable[[Request], Poll]] = {
             "launch": lambda request: launch.Launch(data_dir, request, code_dir).poll,
             "stop": lambda request: operations.ask_stop(data_dir, request, code_dir),
             "adopt": lambda request: operations.adopt(data_dir, request, code_dir),
+            "free.plan": lambda request: free_survey.PlanRequest(data_dir, request, code_dir).poll,
         }
 
     @property

@@ -40,6 +40,8 @@ def put(data_dir: str, request: Dict[str, Any]) -> Dict[str, Any]:
         run = layout.run_dir(data_dir, request.get("run"))  # type: ignore[arg-type]
     except ValueError as error:
         raise RequestError(USAGE, str(error)) from None
+    if os.path.basename(run) == layout.HOST_RUN:
+        raise RequestError(USAGE, f"run name {layout.HOST_RUN} is kept for the host's own actions", "give the run another name")
     check_data_dir(data_dir)
     try:
         for directory in (layout.runs_dir(data_dir), run):

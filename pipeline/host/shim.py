@@ -15,6 +15,7 @@ from typing import Any, Dict, List, NoReturn
 from pipeline.contract import events, layout
 from pipeline.contract.clock import boot_s
 from pipeline.contract.files import read_json, write_json
+from pipeline.contract.stages import ACTIONS
 from pipeline.host import cgroup, locks, procs, reserved, spawn
 
 _OPEN, _LEAVE = b"o", b"l"
@@ -137,7 +138,9 @@ def _child(directory: str, spec: Dict[str, Any], lock_fd: int, gate: int, report
 
 
 def command_of(spec: Dict[str, Any]) -> List[str]:
-    """The job's argument list."""
+    """The job's argument list. An action is a part of the host program, run by its own Python."""
+    if spec["stage"] in ACTIONS:
+        return [str(one) for one in (spec["interpreter"], "-u", "-s", "-S", spec["code_dir"], spec["stage"])]
     fixed = [spec["interpreter"], "-u", "-m", "pipeline", spec["stage"], "--run", spec["run_dir"]]
     return [str(one) for one in fixed] + [str(one) for one in spec.get("args") or []]
 

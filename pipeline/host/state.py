@@ -62,7 +62,7 @@ def _view(directory: str, now: float) -> Dict[str, Any]:
         "exit": {"code": ended.get("code"), "signal": ended.get("signal"), "boot_s": _moved(ended.get("boot_s"), shift)} if ended else None,
         "receipt": read.receipt,
         "holder": read.holder() if state == telemetry.REFUSED else None,
-        "events": [_move_all(event, shift if event.get("boot_id") != procs.this_boot() else 0.0) for event in read.events.last],
+        "events": [_event(event, shift) for event in read.events.last],
     }
 
 
@@ -119,6 +119,12 @@ def _log(directory: str) -> Dict[str, Any]:
     except OSError:
         return {"bytes": None, "last_boot_s": None}
     return {"bytes": status.st_size, "last_boot_s": round(wall_to_boot_s(status.st_mtime), 3)}
+
+
+def _event(event: Dict[str, Any], shift: float) -> Dict[str, Any]:
+    """As it is sent: its times on this boot's clock, so without the boot that they are of (five stages' make a third of a frame)."""
+    moved = _move_all(event, shift if event.get("boot_id") != procs.this_boot() else 0.0)
+    return {name: value for name, value in moved.items() if name != "boot_id"}
 
 
 def _shift(read: Files) -> float:

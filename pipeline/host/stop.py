@@ -9,7 +9,7 @@ from typing import Any, Dict, Optional
 from pipeline.contract import events, layout
 from pipeline.contract.clock import boot_s
 from pipeline.contract.files import read_json, write_json
-from pipeline.contract.stages import STAGES
+from pipeline.contract.stages import JOBS
 from pipeline.contract.telemetry import LIVE_STATES, number
 from pipeline.host import launch, locks, procs, reserved, state
 from pipeline.host.errors import FAILED, MISSING, USAGE, RequestError
@@ -75,7 +75,7 @@ def stop_taken(directory: str) -> bool:
 
 def _grace(asked: Optional[Any], stage: str) -> float:
     if asked is None:
-        return STAGES[stage].grace_s if stage in STAGES else 30.0
+        return JOBS[stage].grace_s if stage in JOBS else 30.0
     grace = number(asked)
     if grace is None or not 0 <= grace <= _LONGEST_GRACE_S:
         raise RequestError(USAGE, f"grace_s {asked!r}: give seconds from 0 to {_LONGEST_GRACE_S:.0f}")

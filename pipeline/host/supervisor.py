@@ -14,10 +14,10 @@ from typing import Any, Dict, List, Optional, Set
 from pipeline.contract import events, layout
 from pipeline.contract.clock import boot_s
 from pipeline.contract.files import read_json, write_json
-from pipeline.contract.stages import STAGES
+from pipeline.contract.stages import ACTIONS, JOBS
 from pipeline.contract.telemetry import number
 from pipeline.host import locks, procs, shim, spawn
-from pipeline.host.members import Members
+from pipeline.host.members import Members, tops
 
 HEARTBEAT_S = 2.0
 ALIVE_S, SECOND_LOOK_S = 2.0, 30.0
@@ -27,13 +27,11 @@ _WALK_S, _WALK_COST = 5.0, 500
 """The tree is walked that often, and at most 1 part in so many of the time is spent on it."""
 _KILL_AGAIN_S = 30.0
 """Processes in state D outlive SIGKILL; they are tried again that often."""
-_NO_PIDFD_S = 0.5
-_SHIM_TRIES = 3
-_IDENT_S = 60.0
+_NO_PIDFD_S, _SHIM_TRIES, _IDENT_S = 0.5, 3, 60.0
 _EXIT_FILE_S = 90.0
 """A shim that lives gets that long to write exit.json (a full disk)."""
-_SETTLE_S, _TERM_S = 1.0, 5.0
-"""What the job leaves gets the first to go by itself, then SIGTERM, then the second before SIGKILL."""
+_SETTLE_S, _TERM_S, _SERVER_TERM_S = 1.0, 5.0, 30.0
+"""What the job leaves gets the first to go by itself, then SIGTERM, then the second (a server: the third) before SIGKILL."""
 
 
 def main(arguments: List[str]) -> int:
@@ -51,7 +49,8 @@ def main(arguments: List[str]) -> int:
     lock = locks.take(os.path.join(directory, layout.SUPERVISOR_LOCK), locks.holder_line(str(spec["attempt"]), str(spec["by"])))
     if lock is None:
         return 0
-    procs.become_subreaper()
+    if spec.get("stage") not in ACTIONS:  # what an action starts, or adopts, is another attempt's and outlives it
+        procs.become_subreaper()
     Supervisor(directory, spec, wake_read).run()
     return 0
 
@@ -79,7 +78,7 @@ class Supervisor:
             # From here its main process looks dead and its children, found by their cookie, like leftovers. Hands off.
             print(f"{self._directory}: runs in another pid namespace; only a supervisor there can watch it", file=sys.stderr)
         elif ident is not None:
-            members = Members(ident, self._shims)
+            members = Members(ident, self._shims, remembers=self._spec["stage"] not in ACTIONS)
             self._watch(ident, members)
             self._after(members)
         self._heartbeat(ended=True)
@@ -170,35 +169,36 @@ class Supervisor:
             return None
         if events.TERM_SENT not in self._told:
             procs.signal_process(ident, signal.SIGTERM)
-            stat = procs.read_stat(ident["pid"])
-            if stat is not None and stat.state in "Tt":
-                procs.signal_process(ident, signal.SIGCONT)  # a frozen process could not act on it
             self._tell(events.TERM_SENT, pid=ident["pid"])
+        stat = procs.read_stat(ident["pid"])
+        if stat is not None and stat.state in "Tt":
+            procs.signal_process(ident, signal.SIGCONT)  # frozen, or freezing when the SIGTERM came: it could not act on it
         grace = number(stop.get("grace_s"))
         if grace is None:
-            grace = STAGES[self._spec["stage"]].grace_s
+            grace = JOBS[self._spec["stage"]].grace_s
         return float(self._told[events.TERM_SENT]["boot_s"]) + grace
 
     def _after(self, members: Members) -> None:
         """The main process has ended: see to its exit code, and end what it left."""
         left = members.others()  # at once, while its session is surely its own
         self._await_exit(members)
-        deadline = time.monotonic() + _SETTLE_S
-        while left and time.monotonic() < deadline:
-            time.sleep(0.1)
-            self._reap()
-            left = members.others()
+        left = self._until_gone(members, left, _SETTLE_S)
         if not left:
             return
         self._tell(events.SURVIVORS, pids=[stat.pid for stat in left])
-        members.send(left, signal.SIGTERM)
-        deadline = time.monotonic() + _TERM_S
+        service = JOBS[self._spec["stage"]].service
+        members.send(tops(left) if service else left, signal.SIGTERM)  # a server ends its own workers, in its own order
+        if self._until_gone(members, left, _SERVER_TERM_S if service else _TERM_S):
+            members.kill_all(lambda pids: self._tell(events.KILL_SENT, pids=pids), self._reap)
+
+    def _until_gone(self, members: Members, left: List[procs.Stat], seconds: float) -> List[procs.Stat]:
+        deadline, pause = time.monotonic() + seconds, 0.1
         while left and time.monotonic() < deadline:
-            time.sleep(0.1)
+            time.sleep(pause)
+            pause = min(1.0, pause * 1.2)  # each look is at every process of the host
             self._reap()
             left = members.others()
-        if left:
-            members.kill_all(lambda pids: self._tell(events.KILL_SENT, pids=pids), self._reap)
+        return left
 
     def _await_exit(self, members: Members) -> None:
         deadline = time.monotonic() + _EXIT_FILE_S

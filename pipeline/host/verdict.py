@@ -9,6 +9,7 @@ from typing import Any, Dict, Optional, Tuple
 
 from pipeline.contract import events, layout, telemetry
 from pipeline.contract.files import read_json
+from pipeline.contract.stages import STAGES
 from pipeline.host import filecache, locks, procs
 
 ALIVE_AFTER_S = 2.0
@@ -22,6 +23,8 @@ class Files:
 
     def __init__(self, directory: str):
         self.directory = directory
+        stage = STAGES.get(os.path.basename(os.path.dirname(directory)))
+        self.service = stage is not None and stage.service
         self.exit = self._read(layout.EXIT)
         self.spec = self._read(layout.SPEC) or {}
         self.ident = self._read(layout.IDENT) or {}
@@ -87,14 +90,18 @@ def _judge_ended(read: Files, ended: Dict[str, Any]) -> Tuple[str, str]:
     code, number = _whole(ended.get("code")), _whole(ended.get("signal"))
     if ended.get("refused"):
         return telemetry.REFUSED, f"the stage is held by {locks.describe_holder(read.holder() or {})}"
-    if code == 0 and _verified(read):
+    verified = code == 0 and _verified(read)
+    if verified and not read.service:
         return telemetry.DONE, ""
     how = f"exit code {code}" if code is not None else _signal_name(number) if number is not None else "not started"
+    last = read.events.last_word
     if read.stop is not None and _before(read.stop, ended):
-        return telemetry.STOPPED, f"stopped by {read.stop.get('by')}; {how}"
+        error = f"; {last.get('message')}" if last is not None and last["kind"] == events.ERROR else ""
+        return telemetry.STOPPED, f"stopped by {read.stop.get('by')}; {how}{error}"
+    if verified:  # a service has no end of its own: it is never done, and whoever needs it finds it gone
+        return telemetry.STOPPED, f"it ended cleanly ({how}), and nobody asked for it here"
     if ended.get("exec_error") or ended.get("not_started"):
         return telemetry.LAUNCH_FAILED, str(ended.get("exec_error") or ended.get("not_started"))
-    last = read.events.last_word
     if last is not None and last["kind"] == events.INTERRUPTED and (code or number == signal.SIGINT):
         by = last.get("signal")
         return telemetry.STOPPED, f"by {by} from outside; nobody asked for it here" if by else str(last.get("message"))

@@ -1,13 +1,15 @@
-"""``python -m pipeline.rehearsal.build HOME``: make what a rehearsal home needs, once: model, tokenizer, prompts, prepared data, GPUs.
+"""``python -m pipeline.rehearsal.build HOME [--steps N]``: make what a rehearsal home needs, once.
+
+Model, tokenizer, prompts, prepared data, settings, simulated GPUs.
 
 Idempotent and safe to interrupt: everything is made in a temporary directory beside its place and renamed, ``built.json`` last.
 Built twice on one machine, the set is identical, bit for bit; ``built.json`` holds its fingerprint.
 """
 
+import argparse
 import contextlib
 import fcntl
 import hashlib
-import json
 import os
 import shutil
 import sys
@@ -17,55 +19,34 @@ from collections.abc import Iterator
 
 from pipeline.contract import rehearsal
 from pipeline.contract.files import read_json, write_json
-from pipeline.errors import EXIT_FAILED, EXIT_USAGE
+from pipeline.errors import EXIT_FAILED
 from pipeline.rehearsal import sim_gpus
 from pipeline.rehearsal.faults import LINGER_MS
+from pipeline.rehearsal.malloc import keep_memory
+from pipeline.rehearsal.run_settings import MODEL, THREADS, choose_port, extract_only_toml, settings_toml
+from pipeline.rehearsal.training import STEPS
 
-RECIPE = 1
+RECIPE = 2
 """Raised whenever the code here makes another set than before: homes with an older one are built anew."""
-MODEL = os.path.join("models", "tiny-verifier")
 PARTS = ("models", "prepared", "prompts.jsonl")
-THREADS = 2
 
 
-def settings_toml(home: str) -> str:
-    """Settings of the rehearsal's run; paths are absolute, because the data is made once for all runs."""
-    return f"""\
-# The rehearsal's run: a tiny model on the CPU, and SIMULATED GPUs. A run keeps its own copy of these settings on the host.
-[model]
-path = {_quoted(os.path.join(home, MODEL))}
-
-[extract]
-data = {_quoted(os.path.join(home, "prepared"))}
-device = "cpu"
-max_length_tokens = 2048
-batch_samples = 8
-batch_tokens = 2048
-threads = {THREADS}
-writer_threads = 2
-buffer_bytes = 268_435_456
-min_free_bytes = 500_000_000
-"""
-
-
-def _quoted(path: str) -> str:
-    """A TOML basic string: JSON's escapes are TOML's, but for surrogate pairs."""
-    return json.dumps(path, ensure_ascii=False)
-
-
-def build(home: str) -> "dict[str, object]":
-    """Make whatever is missing and return what ``built.json`` says. Raises OSError."""
+def build(home: str, steps: "int | None" = None) -> "dict[str, object]":
+    """Make whatever is missing and return what ``built.json`` says; ``steps`` of training, None: the usual number, and a home that is
+    complete is taken with whatever number it was built. Raises OSError."""
     with _locked(os.path.join(home, "build.lock")):
         built = read_json(os.path.join(home, "built.json"))
-        if built is None or built.get("recipe") != RECIPE or not _complete(home, built):
-            built = _build(home)
-        _write_if_changed(rehearsal.settings_file(home), settings_toml(home))
+        if built is None or built.get("recipe") != RECIPE or steps not in (None, built.get("steps")) or not _complete(home, built):
+            built = _build(home, STEPS if steps is None else steps)
+        settings_file = rehearsal.settings_file(home)
+        _write_if_changed(settings_file, settings_toml(home, choose_port(home, settings_file)))
+        _write_if_changed(rehearsal.extract_only_settings_file(home), extract_only_toml(home))
         if not os.path.exists(rehearsal.gpus_file(home)):
             sim_gpus.create(rehearsal.gpus_file(home), linger_ms=LINGER_MS)
         return built
 
 
-def _build(home: str) -> "dict[str, object]":
+def _build(home: str, steps: int) -> "dict[str, object]":
     began = time.monotonic()
     for name in os.listdir(home):
         if name.startswith(".build-"):
@@ -74,7 +55,7 @@ def _build(home: str) -> "dict[str, object]":
         os.unlink(os.path.join(home, "built.json"))
     temporary = tempfile.mkdtemp(prefix=".build-", dir=home)
     try:
-        counts = _make(temporary)
+        counts = _make(temporary, steps)
         files = _files(temporary)
         for part in PARTS:
             target = os.path.join(home, part)
@@ -90,29 +71,39 @@ def _build(home: str) -> "dict[str, object]":
     return built
 
 
-def _make(directory: str) -> "dict[str, int]":
+def _make(directory: str, steps: int) -> "dict[str, object]":
     """Everything below ``directory``; the libraries are imported here, so that a home that is complete costs none of them."""
+    # Threads that wait for each other must not spin: on two cores with other work they would only be in each other's way.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    keep_memory()
     _say("loading torch and transformers")
+    import torch
     from datasets.utils.logging import disable_progress_bar
     from transformers.utils import logging
 
-    from pipeline.rehearsal.model import build_model
+    from pipeline.rehearsal import chats
+    from pipeline.rehearsal.model import new_model, save_model
     from pipeline.rehearsal.prepared import build_prepared
-    from pipeline.rehearsal.prompts import write_prompts
     from pipeline.rehearsal.tokenizer import build_tokenizer
+    from pipeline.rehearsal.training import rendered, train
 
+    torch.set_num_threads(THREADS)
     disable_progress_bar()
     logging.disable_progress_bar()
-    model = os.path.join(directory, MODEL)
-    os.makedirs(model)
-    prompts = write_prompts(os.path.join(directory, "prompts.jsonl"))
-    tokenizer = build_tokenizer(model)
+    model_directory = os.path.join(directory, MODEL)
+    os.makedirs(model_directory)
+    prompts = chats.write_prompts(os.path.join(directory, "prompts.jsonl"))
+    tokenizer = build_tokenizer(model_directory)
     _say(f"tokenizer of {len(tokenizer):,} tokens, {prompts} prompts")
-    parameters = build_model(model)
-    _say(f"verifier of {parameters / 1e6:.1f} M parameters, DeepSeek-V3 shape")
     prepared = build_prepared(os.path.join(directory, "prepared"), tokenizer)
     _say(f"prepared data: {prepared['samples']} samples, {prepared['tokens']:,} tokens")
-    return {"parameters": parameters, "prompts": prompts, **prepared}
+    learn, unseen = (rendered(tokenizer, part) for part in chats.parts())
+    model = new_model()
+    _say(f"training the verifier on {len(learn)} chats, about a minute")
+    trained = train(model, learn, unseen, steps, _say)
+    parameters = save_model(model, model_directory)
+    _say(f"verifier of {parameters / 1e6:.1f} M parameters, DeepSeek-V3 shape; {trained['unseen_accuracy']:.0%} of unseen tokens right")
+    return {"parameters": parameters, "prompts": prompts, **prepared, **trained}
 
 
 def _files(directory: str) -> "dict[str, dict[str, object]]":
@@ -158,11 +149,16 @@ def _say(text: str) -> None:
 
 
 def main(arguments: "list[str]") -> int:
-    if len(arguments) != 1 or not os.path.isdir(arguments[0]):
-        print("usage: python -m pipeline.rehearsal.build HOME (a directory)", file=sys.stderr)
-        return EXIT_USAGE
+    parser = argparse.ArgumentParser(prog="python -m pipeline.rehearsal.build", description="Make what a rehearsal home needs.")
+    parser.add_argument("home", metavar="HOME", help="a directory")
+    parser.add_argument("--steps", type=int, metavar="N", help=f"steps of the verifier's training, instead of {STEPS}")
+    options = parser.parse_args(arguments)
+    if not os.path.isdir(options.home):
+        parser.error(f"{options.home} is no directory")
+    if options.steps is not None and options.steps < 1:
+        parser.error("--steps is a number from 1 up")
     try:
-        build(os.path.abspath(arguments[0]))
+        build(os.path.abspath(options.home), options.steps)
     except OSError as error:
         print(f"rehearsal: {error}", file=sys.stderr)
         return EXIT_FAILED

@@ -1,6 +1,6 @@
 """Faults that a stage on the rehearsal host inflicts on itself, so that an operator meets them before a real run depends on it.
 
-``python -m pipeline.rehearsal.faults HOME NAME[,at=SHARE][,seconds=S]`` arms one, ``... HOME none`` clears it.
+``python -m pipeline.rehearsal.faults HOME NAME[,stage=STAGE][,at=SHARE][,seconds=S]`` arms one, ``... HOME none`` clears it.
 """
 
 import errno
@@ -36,17 +36,18 @@ def arm(home: str, fault: "rehearsal.Fault | None") -> None:
 class StageFaults:
     """The faults of this stage process. ``look`` is called again and again with the share of work done."""
 
-    def __init__(self, home: str):
+    def __init__(self, home: str, stage: str):
         self._home = home
-        self._fdatasync = os.fdatasync
+        self._stage = stage
+        self._syncs = os.fdatasync, os.fsync
         self._disk_full = False
 
     def look(self, share: float) -> None:
         """Inject the pending fault if its share is reached; end a full disk that was cleared. Does not return from a crash."""
         if self._disk_full and not rehearsal.fault_is_set(self._home, "disk-full"):
-            os.fdatasync, self._disk_full = self._fdatasync, False
+            (os.fdatasync, os.fsync), self._disk_full = self._syncs, False
         fault = rehearsal.pending_fault(self._home)
-        if fault is None or share < fault.at_share or fault.name == "drop-link":  # the last is the server's
+        if fault is None or fault.stage != self._stage or share < fault.at_share or fault.name == "drop-link":  # the last is the server's
             return
         if not rehearsal.fire_fault(self._home, fault.name):
             return
@@ -55,7 +56,8 @@ class StageFaults:
         elif fault.name == "freeze":
             self._freeze(fault.seconds)
         elif fault.name == "disk-full":
-            os.fdatasync, self._disk_full = _no_space, True
+            os.fdatasync = os.fsync = _no_space
+            self._disk_full = True
         elif fault.name == "gpu-memory-stays":
             sim_gpus.set_linger(rehearsal.gpus_file(self._home), FOREVER_MS)
 
@@ -96,7 +98,7 @@ def main(arguments: "list[str]") -> int:
         _continue(int(arguments[1]), int(arguments[2]), float(arguments[3]))
         return 0
     if len(arguments) != 2:
-        print("usage: python -m pipeline.rehearsal.faults HOME NAME[,at=SHARE][,seconds=S]", file=sys.stderr)
+        print("usage: python -m pipeline.rehearsal.faults HOME NAME[,stage=STAGE][,at=SHARE][,seconds=S]", file=sys.stderr)
         return 2
     try:
         arm(arguments[0], rehearsal.parse_fault(arguments[1]))

@@ -1,4 +1,5 @@
-"""What a stage process does besides its work on the rehearsal host: it holds SIMULATED GPU memory, and injects the fault that is set."""
+"""What a stage process does besides its work on the rehearsal host: it holds SIMULATED GPU memory where its kind
+of stage works on GPUs, and injects the fault that is set."""
 
 import glob
 import os
@@ -8,6 +9,7 @@ from contextlib import suppress
 from pipeline.contract import layout, rehearsal
 from pipeline.contract.clock import boot_s
 from pipeline.contract.files import read_json
+from pipeline.contract.stages import STAGES
 from pipeline.contract.telemetry import LOADING, STEADY
 from pipeline.host import procs
 from pipeline.rehearsal import sim_gpus
@@ -31,8 +33,9 @@ def stage_started(stage: str) -> None:
 
 def _follow(home: str, stage: str) -> None:
     """Look at the stage's own progress for as long as the process lives."""
-    faults = StageFaults(home)
+    faults = StageFaults(home, stage)
     gpus = os.environ.get(rehearsal.ENV_GPUS) or rehearsal.gpus_file(home)
+    on_gpus = STAGES[stage].gpus == "all"
     began = boot_s()
     held: str | None = None
     held_s = float("-inf")
@@ -43,12 +46,12 @@ def _follow(home: str, stage: str) -> None:
         progress = (read_json(layout.progress_file(attempt, 0)) if attempt else None) or {}
         phase = progress.get("phase") or LOADING
         now = boot_s()
-        if phase != held or now - held_s >= _REFRESH_S.get(phase, float("inf")):
+        if on_gpus and (phase != held or now - held_s >= _REFRESH_S.get(phase, float("inf"))):
             with suppress(OSError):
                 hold_all(gpus, phase, rehearsal.share(progress, "load_done", "load_total"), int((now - began) / HOLD_S))
             held, held_s = phase, now
         with suppress(OSError):
-            faults.look(rehearsal.share(progress, "done", "total"))
+            faults.look(rehearsal.work_done(stage, progress))
 
 
 def _attempt_directory(home: str, stage: str) -> "str | None":

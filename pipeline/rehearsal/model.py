@@ -5,12 +5,12 @@ from typing import Any
 from pipeline.rehearsal.tokenizer import VOCABULARY
 
 SEED = 20
-HIDDEN, LAYERS = 256, 12
-SHARD = "6MB"
+HIDDEN, LAYERS = 192, 12
+SHARD = "4MB"
 
 
-def build_model(directory: str) -> int:
-    """Write config.json and bf16 safetensors shards with an index to ``directory``; returns the number of parameters."""
+def new_model() -> Any:
+    """A model with random weights, float32, the same each time."""
     import torch
     from transformers import DeepseekV3Config, DeepseekV3ForCausalLM
 
@@ -18,7 +18,7 @@ def build_model(directory: str) -> int:
         "vocab_size": VOCABULARY,
         "hidden_size": HIDDEN,
         "intermediate_size": 2 * HIDDEN,
-        "moe_intermediate_size": HIDDEN // 2,
+        "moe_intermediate_size": HIDDEN // 3,
         "num_hidden_layers": LAYERS,
         "num_attention_heads": 4,
         "num_key_value_heads": 4,
@@ -49,9 +49,15 @@ def build_model(directory: str) -> int:
     state = torch.random.get_rng_state()
     try:
         torch.manual_seed(SEED)
-        model: Any = DeepseekV3ForCausalLM(config)
+        return DeepseekV3ForCausalLM(config)
     finally:
         torch.random.set_rng_state(state)
+
+
+def save_model(model: Any, directory: str) -> int:
+    """Write config.json and bf16 safetensors shards with an index to ``directory``; returns the number of parameters."""
+    import torch
+
     model = model.to(torch.bfloat16)
     model.save_pretrained(directory, max_shard_size=SHARD)
     return sum(parameter.numel() for parameter in model.parameters())

@@ -101,6 +101,12 @@ class Library:
         gpu = self._gpu(handle)
         return INVALID_ARGUMENT if gpu is None else self._text(gpu.uuid.encode(), buffer, size)
 
+    def nvmlDeviceGetMinorNumber(self, handle: Any, minor: Any) -> int:
+        if self._gpu(handle) is None:
+            return INVALID_ARGUMENT
+        minor._obj.value = (ctypes.cast(handle, ctypes.c_void_p).value or 0) - _HANDLES
+        return SUCCESS
+
     def nvmlDeviceGetMemoryInfo(self, handle: Any, memory: Any) -> int:
         gpu = self._gpu(handle)
         if gpu is None:

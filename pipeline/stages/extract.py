@@ -3,22 +3,21 @@
 Order: look at everything (preflight), load, run the planned batches that miss a sample, re-read what was written, and only then say done.
 """
 
-import importlib.util
+import argparse
 import random
-import sys
 import threading
 from collections.abc import Sequence
 from typing import Any
 
-from pipeline import ledger, manifest, preflight, verify
+from pipeline import interpreter, ledger, manifest, preflight, verify
 from pipeline.attempt import Attempt
 from pipeline.contract import events
 from pipeline.contract.telemetry import FINISHING, LOADING, STEADY, VERIFYING
 from pipeline.engines import Engine, make_engine
-from pipeline.errors import StageError, UserError
+from pipeline.errors import StageError
 from pipeline.partial import clean_up
 from pipeline.preflight import Plan
-from pipeline.settings import Settings
+from pipeline.schema import Settings
 from pipeline.sizes import size
 from pipeline.stages.extract_meter import Meter
 from pipeline.store import Store
@@ -32,13 +31,8 @@ SHOWN_PROBLEMS = 20
 
 
 def check_interpreter() -> None:
-    """Raise UserError when this interpreter lacks a package that the stage needs, without importing any of them."""
-    lacking = [name for name in NEEDED_PACKAGES if importlib.util.find_spec(name) is None]
-    if lacking:
-        raise UserError(
-            f"{sys.executable} lacks {', '.join(lacking)}; install them there (pip install {' '.join(lacking)}), "
-            "or name another interpreter for extract"
-        )
+    """Raise UserError when this interpreter lacks a package that the stage needs."""
+    interpreter.require("extract", NEEDED_PACKAGES)
 
 
 def outputs(settings: Settings, run_directory: str) -> list[str]:
@@ -46,11 +40,12 @@ def outputs(settings: Settings, run_directory: str) -> list[str]:
     return [preflight.output_directory(settings, run_directory)]
 
 
-def run(attempt: Attempt, settings: Settings, run_directory: str, limit: int | None, verify_only: bool) -> None:
-    """Extract what is missing and check it, or (``verify_only``) re-read everything that is there.
+def run(attempt: Attempt, settings: Settings, run_directory: str, arguments: argparse.Namespace) -> None:
+    """Extract what is missing and check it, or (``--verify``) re-read everything that is there.
 
-    ``limit``: only the first that many rows. Raises StageError, UserError, Interrupted.
+    ``--limit``: only the first that many rows. Raises StageError, UserError, Interrupted.
     """
+    limit, verify_only = arguments.limit, arguments.verify
     meter = Meter(attempt)
     attempt.progress.phase(LOADING, note="checking the input")
     plan = preflight.make_plan(settings, run_directory, limit, verify_only)

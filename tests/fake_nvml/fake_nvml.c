@@ -4,6 +4,9 @@
  *   fail FUNCTION CODE [GPU]   the call returns CODE (for that GPU only); FUNCTION may be "*" for every call on a device
  *   hang FUNCTION              the call does not return while the line is there
  *   rows GPU PID BYTES         an extra row in the compute list, whatever it says (for lists that make no sense)
+ *   minor GPU N                its device file is /dev/nvidiaN; without: the one of its index
+ *   bytes GPU N                so many bytes more are used
+ *   omit PID                   the lists leave this process out, as drivers do with those of other pid namespaces
  *
  * Build: gcc -shared -fPIC -Wl,-soname,libnvidia-ml.so.1 -o libnvidia-ml.so.1 fake_nvml.c
  *   -DNO_V2   leave out what older drivers lack: memory v2, the v3 lists (v2 is there instead), event reasons, versioned temperature
@@ -30,8 +33,8 @@ enum { MAX_GPUS = 16, MAX_HOLDS = 256, MAX_GONE = 512, MAX_ROWS = 64 };
 typedef struct { int pid, gpu, util, watts; u64 ticks, mib; } hold;
 typedef struct {
     char driver[80], name[96], uuid[MAX_GPUS][96];
-    int count, holds, gones, linger_ms, util[MAX_GPUS], watts[MAX_GPUS], nrows[MAX_GPUS];
-    u64 total[MAX_GPUS], reserved[MAX_GPUS], used[MAX_GPUS];
+    int count, holds, gones, linger_ms, util[MAX_GPUS], watts[MAX_GPUS], nrows[MAX_GPUS], minor[MAX_GPUS], omitted[MAX_ROWS], nomitted;
+    u64 total[MAX_GPUS], reserved[MAX_GPUS], used[MAX_GPUS], bytes[MAX_GPUS];
     hold hold[MAX_HOLDS];
     struct { int pid; u64 ticks, at_ms; } gone[MAX_GONE];
     process_row rows[MAX_GPUS][MAX_ROWS];
@@ -90,6 +93,8 @@ static u64 gone_at(state *s, hold *h, int append) {
 }
 
 static void add_row(state *s, int gpu, unsigned pid, u64 bytes) {
+    for (int i = 0; i < s->nomitted; i++)
+        if (s->omitted[i] == (int)pid) return;
     if (s->nrows[gpu] < MAX_ROWS) s->rows[gpu][s->nrows[gpu]++] = (process_row){pid, bytes, 0xFFFFFFFF, 0xFFFFFFFF};
 }
 
@@ -98,6 +103,7 @@ static int parse(state *s) {
     memset(s, 0, sizeof *s);
     FILE *file = fopen(path(), "r");
     if (!file) return -1;
+    for (int i = 0; i < MAX_GPUS; i++) s->minor[i] = i;
     while (fgets(line, sizeof line, file)) {
         u64 a, b, c, at;
         int gpu, pid;
@@ -112,6 +118,9 @@ static int parse(state *s) {
             s->total[gpu] = a, s->reserved[gpu] = b, s->used[gpu] = c, s->watts[gpu] = 30;
             if (gpu >= s->count) s->count = gpu + 1;
         } else if (sscanf(line, "rows %d %llu %llu", &gpu, &a, &b) == 3 && gpu >= 0 && gpu < MAX_GPUS) add_row(s, gpu, (unsigned)a, b);
+        else if (sscanf(line, "minor %d %d", &gpu, &pid) == 2 && gpu >= 0 && gpu < MAX_GPUS) s->minor[gpu] = pid;
+        else if (sscanf(line, "bytes %d %llu", &gpu, &a) == 2 && gpu >= 0 && gpu < MAX_GPUS) s->bytes[gpu] = a;
+        else if (sscanf(line, "omit %d", &pid) == 1 && s->nomitted < MAX_ROWS) s->omitted[s->nomitted++] = pid;
         else if (sscanf(line, "gone %d %llu %llu", &pid, &a, &at) == 3 && s->gones < MAX_GONE) {
             s->gone[s->gones].pid = pid, s->gone[s->gones].ticks = a, s->gone[s->gones].at_ms = at;
             s->gones++;
@@ -208,9 +217,10 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, device **handle) {
 }
 int nvmlDeviceGetName(device *d, char *buffer, unsigned size) { ENTER_DEVICE(d) return text(s.name, buffer, size); }
 int nvmlDeviceGetUUID(device *d, char *buffer, unsigned size) { ENTER_DEVICE(d) return text(s.uuid[i], buffer, size); }
+int nvmlDeviceGetMinorNumber(device *d, unsigned *minor) { ENTER_DEVICE(d) *minor = s.minor[i]; return SUCCESS; }
 int nvmlDeviceGetMemoryInfo(device *d, memory_v1 *m) {
     ENTER_DEVICE(d)
-    m->total = s.total[i] << 20, m->used = (s.reserved[i] + s.used[i]) << 20, m->free = m->total - m->used;
+    m->total = s.total[i] << 20, m->used = ((s.reserved[i] + s.used[i]) << 20) + s.bytes[i], m->free = m->total - m->used;
     return SUCCESS;
 }
 int nvmlDeviceGetUtilizationRates(device *d, utilization *u) {
@@ -241,7 +251,7 @@ int nvmlDeviceGetGraphicsRunningProcesses_v2(device *d, unsigned *n, process_row
 int nvmlDeviceGetMemoryInfo_v2(device *d, memory_v2 *m) {
     ENTER_DEVICE(d)
     if (m->version != 0x02000028) return VERSION_MISMATCH;
-    m->total = s.total[i] << 20, m->reserved = s.reserved[i] << 20, m->used = s.used[i] << 20;
+    m->total = s.total[i] << 20, m->reserved = s.reserved[i] << 20, m->used = (s.used[i] << 20) + s.bytes[i];
     m->free = m->total - m->reserved - m->used;
     return SUCCESS;
 }

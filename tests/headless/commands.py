@@ -12,6 +12,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from pipeline.contract.rehearsal import extract_only_settings_file
+
 ROOT = Path(__file__).parents[2]
 COMMAND_S = 150
 """A command that takes longer has failed; most of an extraction on a busy machine is the import of torch."""
@@ -124,6 +126,6 @@ def check_result(line: dict[str, Any], ok: bool, simulated: bool = True) -> None
 
 
 def settings_text(machine: Machine, extra: str = "") -> str:
-    """The rehearsal's settings, one sample a batch and one thread: many small steps to watch."""
-    text = (machine.rehearsal_home / "home" / "rehearsal-settings.toml").read_text()
+    """Settings of the extraction on ready-made data, one sample a batch and one thread: many small steps to watch."""
+    text = Path(extract_only_settings_file(str(machine.rehearsal_home))).read_text()
     return text.replace("batch_samples = 8", "batch_samples = 1").replace("threads = 2", "threads = 1") + extra

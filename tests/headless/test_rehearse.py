@@ -1,4 +1,4 @@
-"""``eaglewatch rehearse`` and what reads it: a real extraction over SSH, told from the host's frames."""
+"""``eaglewatch rehearse --only extract`` and what reads it: a real extraction over SSH, told from the host's frames."""
 
 import json
 from collections.abc import Callable
@@ -12,7 +12,8 @@ SAMPLES = 16
 
 @pytest.mark.timeout(600)
 def test_two_at_once_make_one_extraction_and_both_tell_the_same_end(machine: Machine, begin: Callable[..., Running]) -> None:
-    arguments = ("rehearse", "--headless", "--json", "--limit", str(SAMPLES))
+    command = ("rehearse", "--headless", "--only", "extract", "--limit", str(SAMPLES))
+    arguments = (*command, "--json")
     first, second = begin(*arguments), begin(*arguments)
     ends = [first.end(300), second.end(300)]
     assert [code for code, _ in ends] == [0, 0], first.messages + second.messages
@@ -22,10 +23,10 @@ def test_two_at_once_make_one_extraction_and_both_tell_the_same_end(machine: Mac
     assert set(ends[0][1]) == {"ok", "simulated", "stages"}
     assert (row["state"], row["samples"], row["verified"]) == ("DONE", SAMPLES, SAMPLES)
     assert row["tokens"] > 0 and row["bytes"] > 0 and row["seconds"] > 0
-    ran = [path for path in machine.attempts("rehearsal") if (path / "ident.json").exists()]
+    ran = [path for path in machine.attempts("extract-only") if (path / "ident.json").exists()]
     assert len(ran) == 1, "one process"
     assert any("following it" in message for message in first.messages + second.messages), "the other is told"
-    assert len(list((machine.runs() / "rehearsal" / "data" / "hidden_states").glob("hs_*.safetensors"))) == SAMPLES
+    assert len(list((machine.runs() / "extract-only" / "data" / "hidden_states").glob("hs_*.safetensors"))) == SAMPLES
 
     lines = [line for line in first.seen if line.get("type") == "progress"]
     assert all(line["simulated"] and line["link"]["frame_age_s"] is not None for line in lines)
@@ -37,20 +38,20 @@ def test_two_at_once_make_one_extraction_and_both_tell_the_same_end(machine: Mac
     done = [line for line in machine.audit() if line["what"] == "launch" and line["reply"]]
     assert done and {"wall_s", "who", "host", "run", "stage", "attempt"} <= set(done[0])
 
-    again = machine.run("rehearse", "--headless", "--limit", str(SAMPLES))
+    again = machine.run(*command)
     assert again.returncode == 0 and "is done already" in again.stderr
     assert f"{SAMPLES}/{SAMPLES} files read again whole, 0 bad" in again.stdout and "SIMULATED" in again.stdout
-    assert [path for path in machine.attempts("rehearsal") if (path / "ident.json").exists()] == ran
-    attached = machine.run("attach", "rehearsal", "--run", "rehearsal", "--json")
+    assert [path for path in machine.attempts("extract-only") if (path / "ident.json").exists()] == ran
+    attached = machine.run("attach", "rehearsal", "--run", "extract-only", "--json")
     assert attached.returncode == 0
     assert json.loads(attached.stdout.splitlines()[-1]) == ends[0][1]
     only = machine.run("attach", "rehearsal", "--json")
     assert only.returncode == 0, "the only run, although it has ended: how it ended is what is asked for"
     assert json.loads(only.stdout.splitlines()[-1]) == ends[0][1]
-    struck = machine.run("rehearse", "--headless", "--limit", str(SAMPLES), "--fault", "crash")
+    struck = machine.run(*command, "--fault", "crash")
     assert struck.returncode == 2 and "no fault can strike it; add --fresh" in struck.stderr
     unknown = machine.run("status", "rehearsal", "--run", "nope")
-    assert unknown.returncode == 2 and "no run nope on rehearsal; its runs are rehearsal" in unknown.stderr
+    assert unknown.returncode == 2 and "no run nope on rehearsal; its runs are extract-only" in unknown.stderr
 
 
 def test_status_shows_eight_simulated_gpus_with_their_ages(machine: Machine, begin: Callable[..., Running]) -> None:

@@ -110,7 +110,7 @@ class Host:
         marker = str(self.data_dir.parent).encode()
         end = time.monotonic() + 20
         while time.monotonic() < end:
-            left = [pid for pid in procs.scan() if pid != os.getpid() and _mentions(pid, marker)]
+            left = [pid for pid in procs.scan() if pid != os.getpid() and mentions(pid, marker)]
             if not left:
                 return
             for pid in left:
@@ -126,7 +126,7 @@ def running(pid: int) -> bool:
     return one is not None and one.state not in procs.DEAD
 
 
-def _mentions(pid: int, marker: bytes) -> bool:
+def mentions(pid: int, marker: bytes) -> bool:
     try:
         command = Path(f"/proc/{pid}/cmdline").read_bytes()
         return marker in command or marker in os.readlink(f"/proc/{pid}/cwd").encode()

@@ -15,12 +15,12 @@ NOW = 100_000.0
 class Made:
     """An attempt directory with files as the host program would have written them."""
 
-    def __init__(self, run_dir: Path, name: str = "a1", wall_s: float = 1_800_000_000.0):
-        self.path = run_dir / "stages" / "extract" / name
+    def __init__(self, run_dir: Path, name: str = "a1", wall_s: float = 1_800_000_000.0, stage: str = "extract"):
+        self.path = run_dir / "stages" / stage / name
         (self.path / "progress").mkdir(parents=True)
         self.name = name
         times = {"boot_id": BOOT, "boot_s": NOW - 50, "wall_s": wall_s}
-        self.put(layout.SPEC, stage="extract", attempt=name, by="me", code="abc", simulated=False, **times)
+        self.put(layout.SPEC, stage=stage, attempt=name, by="me", code="abc", simulated=False, **times)
 
     def put(self, file: str, **value: Any) -> "Made":
         (self.path / file).write_text(json.dumps(value))

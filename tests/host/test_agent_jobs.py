@@ -10,6 +10,7 @@ from typing import Any
 import nvml_fakes
 import pytest
 from agent_client import AgentClient, Start, agents
+from made_attempts import Made
 
 from pipeline.contract import layout
 from pipeline.contract.telemetry import DONE, RUNNING, STOPPED, STOPPING
@@ -107,19 +108,22 @@ def test_a_killed_supervisor_is_replaced_on_request(agent: AgentClient, host: An
 
 
 def test_ledger_and_directory_are_counted(agent: AgentClient, host: Any) -> None:
-    output = host.run_dir / "data" / "hidden_states"
-    output.mkdir(parents=True)
-    launch(agent, host, host.program(SLEEPER))
+    Made(host.run_dir).ident()
     agent.ask("watch", run="demo", interval_s=0.2)
-    agent.frame_where(lambda frame: stage(frame).get("directory") and stage(frame)["directory"]["files"] == 0)
-    assert stage(agent.frames[-1])["ledger"] is None
-    (output / "hs_0.safetensors").write_bytes(b"x" * 70)
-    (output / "hs_1.safetensors").write_bytes(b"x" * 30)
+    nothing = stage(agent.next_frame())
+    assert (nothing["ledger"], nothing["directory"]) == (None, None)
+    output = host.run_dir / "data" / "hidden_states"
+    staged = host.run_dir / "staged"
+    staged.mkdir()
+    (staged / "hs_0.safetensors").write_bytes(b"x" * 70)
+    (staged / "hs_1.safetensors").write_bytes(b"x" * 30)
     lines = [{"i": 0, "bytes": 70, "tokens": 7}, {"i": 1, "bytes": 30, "tokens": 3}]
-    (output / "ledger-0.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    counted = stage(agent.frame_where(lambda frame: stage(frame)["ledger"] and stage(frame)["directory"]["files"] == 2))
+    (staged / "ledger-0.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    output.parent.mkdir()
+    staged.rename(output)
+    counted = stage(agent.frame_where(lambda frame: stage(frame)["ledger"] and stage(frame)["directory"]))
     assert (counted["ledger"]["files"], counted["ledger"]["bytes"], counted["ledger"]["tokens"]) == (2, 100, 10)
-    assert counted["directory"]["bytes"] == 100
+    assert (counted["directory"]["files"], counted["directory"]["bytes"]) == (2, 100)
 
 
 def test_a_job_that_verified_its_output_is_done(agent: AgentClient, host: Any) -> None:

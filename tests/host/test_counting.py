@@ -10,7 +10,7 @@ import pytest
 
 from pipeline.contract.clock import boot_s
 from pipeline.host import counting
-from pipeline.host.counting import DirectoryCounter, LedgerCounter, output_directory
+from pipeline.host.counting import DirectoryCounter, LedgerCounter
 
 
 def line(index: Any, size: Any = 100, tokens: Any = 10) -> str:
@@ -177,12 +177,3 @@ def test_no_directory_is_not_zero(tmp_path: Path) -> None:
     assert value is not None and value["files"] == 0
     (tmp_path / "out").rmdir()
     assert counter.poll() is None
-
-
-def test_output_directory_comes_from_the_runs_settings(run_dir: Path) -> None:
-    assert output_directory(str(run_dir), "extract") == str(run_dir / "data" / "hidden_states")
-    assert output_directory(str(run_dir), "train") is None
-    (run_dir / "settings.json").write_text('{"extract": {"output": "/big/disk"}}')
-    assert output_directory(str(run_dir), "extract") == "/big/disk"
-    (run_dir / "settings.json").write_text("{torn")
-    assert output_directory(str(run_dir), "extract") is None

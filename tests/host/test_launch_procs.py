@@ -106,6 +106,12 @@ assert procs.become_subreaper()
 """
 
 
+def test_children_count_also_when_a_thread_ends_meanwhile(odd: "subprocess.Popen[bytes]", monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = os.listdir
+    monkeypatch.setattr(procs.os, "listdir", lambda path: ["4194305", *listed(path)])  # a thread that is gone by the time it is read
+    assert odd.pid in procs.descendants({os.getpid()})
+
+
 @pytest.mark.parametrize("python", find_pythons())
 def test_pidfd_on_a_process_that_is_no_child(python: str) -> None:
     """Under 3.8 this goes through the bare system calls."""

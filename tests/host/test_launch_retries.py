@@ -129,9 +129,9 @@ def test_the_same_launch_from_two_processes_at_once_is_one_job(host: Host) -> No
 
 
 def test_launching_leaves_no_zombie(host: Host) -> None:
+    before = procs.descendants({os.getpid()})  # other tests of this worker may keep helpers
     host.launch(sleeper(host))
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+    assert procs.descendants({os.getpid()}) <= before
 
 
 CUT = """

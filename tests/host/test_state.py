@@ -177,7 +177,7 @@ def test_fields(made: Made) -> None:
     made.put(layout.SUPERVISOR_LOCK, **procs.identity())
     (made.path / layout.LOG).write_text("hello")
     view = made.view()
-    left_to_the_agent = {"ledger", "directory"}
+    left_to_the_agent = {"ledger", "directory", "outdated"}
     assert set(telemetry.ATTEMPT) - set(view) == left_to_the_agent and set(view) <= set(telemetry.ATTEMPT)
     assert (view["ranks"], view["progress"], view["tree"]["procs"], view["heartbeat_boot_s"]) == (2, {"done": 3}, 2, NOW - 1)
     assert (view["log"]["bytes"], view["supervised"], view["by"], view["code"]) == (5, True, "me", "abc")

@@ -1,7 +1,11 @@
 """What a rehearsal home is built of: a model that transformers loads, a tokenizer, prompts, and prepared data that fit together."""
 
+import builtins
 import itertools
 import json
+import keyword
+import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -10,16 +14,20 @@ from typing import Any
 import pytest
 
 from pipeline import settings
-from pipeline.rehearsal import build
+from pipeline.contract import rehearsal
+from pipeline.rehearsal import build, chats, python_names, run_settings
+from tests.conftest import FEW_STEPS
 
 
-def run_build(home: Path) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run([sys.executable, "-m", "pipeline.rehearsal.build", str(home)], capture_output=True, text=True, timeout=150)
+def run_build(home: Path, *options: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "pipeline.rehearsal.build", str(home), *options], capture_output=True, text=True, timeout=150
+    )
 
 
 @pytest.fixture(scope="session")
 def model_dir(built_home: Path) -> Path:
-    return built_home / build.MODEL
+    return built_home / run_settings.MODEL
 
 
 def test_the_verifier_is_deepseek_v3_shaped_in_bf16_shards_and_runs(model_dir) -> None:
@@ -53,11 +61,27 @@ def test_the_tokenizer_round_trips_and_renders_a_chat(model_dir) -> None:
     tokenizer = AutoTokenizer.from_pretrained(model_dir)
     config = json.loads((model_dir / "config.json").read_text())
     assert len(tokenizer) == config["vocab_size"]
-    for text in ("def f(x):\n\treturn x ** 2  # comment", "naïve – ünïcode 漢字 🦅", "<|user|>", ""):
+    for text in ("def f(x):\n\treturn x ** 2  # comment", "naïve – ünïcode 漢字 🦅", "<|user|>", "<think>a</think>b", ""):
         assert tokenizer.decode(tokenizer.encode(text)) == text
     ids = tokenizer.apply_chat_template([{"role": "user", "content": "Hi"}], add_generation_prompt=True, return_dict=False)
     assert tokenizer.decode(ids) == "<|begin|><|user|>Hi<|end|><|assistant|>"
     assert (ids[0], ids[-2]) == (config["bos_token_id"], config["eos_token_id"])
+    # Tokens of their own that decoding keeps, as in the models of DeepSeek: what vLLM's reasoning parsers rely on.
+    assert len(tokenizer.encode("<think></think>")) == 2 and not {"<think>", "</think>"} & set(tokenizer.all_special_tokens)
+
+
+@pytest.mark.parametrize("key", ["reasoning_content", "reasoning"])
+def test_the_chat_template_puts_reasoning_before_the_answer_and_goes_on_where_the_prompt_ends(model_dir, key) -> None:
+    from transformers import AutoTokenizer
+
+    tokenizer: Any = AutoTokenizer.from_pretrained(model_dir)
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "1+1?"}]
+    whole = tokenizer.apply_chat_template([*messages, {"role": "assistant", key: "Add.", "content": "2"}], tokenize=False)
+    assert whole == "<|begin|><|system|>Be brief.<|end|><|user|>1+1?<|end|><|assistant|><think>Add.</think>2<|end|>"
+    prompt = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    assert whole.startswith(prompt) and prompt.endswith("<|assistant|>")
+    plain = tokenizer.apply_chat_template([*messages, {"role": "assistant", "content": "2", key: None}], tokenize=False)
+    assert plain == prompt + "2<|end|>"
 
 
 def test_the_prepared_data_fits_tokenizer_model_and_settings(built_home, model_dir) -> None:
@@ -66,18 +90,18 @@ def test_the_prepared_data_fits_tokenizer_model_and_settings(built_home, model_d
 
     data: Any = load_from_disk(str(built_home / "prepared"))
     tokenizer = AutoTokenizer.from_pretrained(model_dir)
-    resolved = settings.load(str(built_home / "home" / "rehearsal-settings.toml"))
-    assert len(data) == 240 and set(data.column_names) == {"input_ids", "loss_mask", "seq_len"}
-    prompts = [json.loads(line) for line in (built_home / "prompts.jsonl").read_text().splitlines()]
+    resolved = settings.load(rehearsal.extract_only_settings_file(str(built_home)))
+    assert resolved.extract.data == str(built_home / "prepared")
+    assert len(data) == 240 and set(data.column_names) == {"input_ids", "loss_mask", "seq_len", "id"}
     lengths = []
-    for number, row in enumerate(data):
+    for row in data:
         ids, mask = row["input_ids"], row["loss_mask"]
         assert len(ids) == len(mask) == row["seq_len"] and set(mask) == {0, 1}
         assert min(ids) >= 0 and max(ids) < len(tokenizer)
         split = mask.index(1)
         assert sum(mask) == len(mask) - split, "the loss is on one stretch, up to the end"
         prompt = tokenizer.decode(ids[:split])
-        assert prompt.endswith("<|end|><|assistant|>") and prompts[number]["messages"][0]["content"] in prompt
+        assert prompt.startswith("<|begin|><|user|>") and prompt.endswith("<|end|><|assistant|>")
         assert ids[-1] == tokenizer.eos_token_id
         lengths.append(len(ids))
     cut = sum(length > resolved.extract.max_length_tokens for length in lengths)
@@ -87,17 +111,50 @@ def test_the_prepared_data_fits_tokenizer_model_and_settings(built_home, model_d
     assert 100_000 < tokens < 250_000, "about a minute on two cores"
 
 
-def test_prompts_are_some_hundred_and_different(built_home) -> None:
+def test_the_prompts_of_the_run_are_different_and_some_of_them_were_never_learnt(built_home) -> None:
     prompts = [json.loads(line) for line in (built_home / "prompts.jsonl").read_text().splitlines()]
-    assert len(prompts) > 300
+    assert len(prompts) == chats.RUN_PROMPTS + chats.HELD_OUT_PROMPTS
     assert len({prompt["id"] for prompt in prompts}) == len({prompt["messages"][0]["content"] for prompt in prompts}) == len(prompts)
+    assert all([message["role"] for message in prompt["messages"]] == ["user"] for prompt in prompts)
+    learn, unseen = chats.parts()
+    assert {one["id"] for one in unseen} <= {prompt["id"] for prompt in prompts}
+    assert not {one["messages"][0]["content"] for one in unseen} & {one["messages"][0]["content"] for one in learn}
+
+
+def test_what_the_chats_say_of_python_is_true() -> None:
+    owners = {"list method": list, "string method": str, "dictionary method": dict, "builtin function": builtins}
+    for name, (kind, _) in python_names.FACTS.items():
+        if kind == "keyword":
+            assert name in keyword.kwlist
+        elif kind == "exception":
+            assert issubclass(getattr(builtins, name), Exception)
+        else:
+            assert callable(getattr(owners[kind], name))
+    spelled = [one["messages"][-1]["content"] for one in chats.chats() if one["id"].startswith("letters-")]
+    assert len(spelled) == len(python_names.FACTS)
+    for answer in spelled:
+        letters, _, name = re.sub(r"^.*? letters\. |\w+, (\w)\. ", r"\1", answer).partition("That spells ")
+        assert letters == name.rstrip(".") and f" has {len(letters)} letters." in answer
 
 
 def test_settings_are_valid_and_point_into_the_home_whatever_it_is_called(tmp_path) -> None:
     home = tmp_path / 'a "quoted" höme \\ 🦅'
-    parsed = settings.parse(build.settings_toml(str(home)), "settings")
-    assert parsed.model.path == str(home / build.MODEL)
-    assert parsed.extract.data == str(home / "prepared")
+    parsed = settings.parse(run_settings.settings_toml(str(home), 20_001), "settings")
+    assert parsed.model.path == str(home / run_settings.MODEL)
+    assert (parsed.generate.prompts, parsed.serve.port) == (str(home / "prompts.jsonl"), 20_001)
+    assert parsed.extract.data == parsed.prepare.output == "data/prepared"
+    alone = settings.parse(run_settings.extract_only_toml(str(home)), "settings")
+    assert alone.extract.data == str(home / "prepared") and alone.model == parsed.model
+
+
+def test_a_home_keeps_its_port_and_a_copy_chooses_one(tmp_path) -> None:
+    path = tmp_path / "settings.toml"
+    port = run_settings.choose_port("/some/home", str(path))
+    path.write_text(run_settings.settings_toml("/some/home", 20_002))
+    assert run_settings.choose_port("/some/home", str(path)) == 20_002 != port
+    path.write_text("port = [")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", run_settings.choose_port("/some/home", str(path))))
 
 
 def test_a_complete_home_is_left_as_it_is_and_a_copy_gets_its_own_settings(rehearsal_home) -> None:
@@ -114,11 +171,11 @@ def test_a_complete_home_is_left_as_it_is_and_a_copy_gets_its_own_settings(rehea
 def test_a_damaged_home_is_built_anew_to_the_same_fingerprint(rehearsal_home) -> None:
     home = Path(rehearsal_home)
     before = json.loads((home / "built.json").read_text())
-    shard = next((home / build.MODEL).glob("model-00002-*"))
+    shard = next((home / run_settings.MODEL).glob("model-00002-*"))
     whole = shard.read_bytes()
     shard.write_bytes(whole[:-100])
     (home / ".build-left-over").mkdir()
-    done = run_build(home)
+    done = run_build(home, *FEW_STEPS)
     assert done.returncode == 0, done.stderr
     assert "240 samples" in done.stdout
     after = json.loads((home / "built.json").read_text())
@@ -129,4 +186,4 @@ def test_a_damaged_home_is_built_anew_to_the_same_fingerprint(rehearsal_home) ->
 
 def test_no_home_is_a_usage_error() -> None:
     done = run_build(Path("/nonexistent/home"))
-    assert done.returncode == 2 and done.stderr.startswith("usage:")
+    assert done.returncode == 2 and "/nonexistent/home is no directory" in done.stderr

@@ -30,7 +30,7 @@ class Stage:
         self.home = host.home
         self.run = Path(host.data_dir, "runs", "r")
         self.run.mkdir(parents=True, exist_ok=True)
-        (self.run / "settings.toml").write_text(Path(host.settings_file).read_text())
+        (self.run / "settings.toml").write_text(Path(rehearsal.extract_only_settings_file(host.home)).read_text())
 
     async def start(self, connection: asyncssh.SSHClientConnection) -> None:
         (self.run / "code").unlink(missing_ok=True)
@@ -175,7 +175,7 @@ from pipeline.contract import rehearsal
 from pipeline.rehearsal.faults import StageFaults, arm
 home = {host.home!r}
 fd = os.open({str(tmp_path / "file")!r}, os.O_WRONLY | os.O_CREAT)
-faults = StageFaults(home)
+faults = StageFaults(home, "extract")
 arm(home, rehearsal.Fault("disk-full", 0.5))
 faults.look(0.4)
 os.fdatasync(fd)
@@ -211,6 +211,7 @@ def test_a_fault_is_fired_by_exactly_one(host) -> None:
         ("none", None),
         ("freeze", rehearsal.Fault("freeze", 0.4, 30.0)),
         ("drop-link,seconds=2,at=0", rehearsal.Fault("drop-link", 0.0, 2.0)),
+        ("crash,stage=generate,at=0.2", rehearsal.Fault("crash", 0.2, 0.0, "generate")),
     ],
 )
 def test_faults_are_read(text, expected) -> None:
@@ -223,6 +224,12 @@ def test_faults_are_read(text, expected) -> None:
 def test_a_mistyped_fault_says_what_is_allowed(text) -> None:
     with pytest.raises(ValueError, match=r"the faults are|write it as"):
         rehearsal.parse_fault(text)
+
+
+@pytest.mark.parametrize("stage", ["train", "nope", ""])
+def test_a_fault_strikes_a_stage_that_there_is(stage) -> None:
+    with pytest.raises(ValueError, match=f"no stage '{stage}' that it could strike"):
+        rehearsal.parse_fault(f"crash,stage={stage}")
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,11 @@
 """Models that many tests share: built once a session."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from answer_runs import answer, make_run, save_tokenizer, write_answers
 from extract_runs import KINDS, save_model
 
 
@@ -22,3 +25,39 @@ def llama(models: dict[str, Path]) -> Path:
 def experts(models: dict[str, Path]) -> Path:
     """DeepSeek-V3's shape: latent attention and a mixture of experts."""
     return models["deepseek_v3"]
+
+
+@pytest.fixture(scope="session")
+def verifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny model with a tokenizer."""
+    directory = save_model(tmp_path_factory.mktemp("verifier") / "model", "llama")
+    save_tokenizer(directory)
+    return directory
+
+
+@pytest.fixture(scope="session")
+def tokenizer(verifier: Path) -> Any:
+    from transformers import PreTrainedTokenizerFast
+
+    return PreTrainedTokenizerFast.from_pretrained(verifier)
+
+
+@pytest.fixture
+def made(tmp_path: Path, verifier: Path, tokenizer: Any) -> Callable[..., Path]:
+    """A run of so many answers, changed by number: ``made(20, {3: {"ids_match": False}}, prepare={...})``."""
+
+    def make(count: int, changed: dict[int, dict[str, Any]] | None = None, holdout: int = 0, **sections: Any) -> Path:
+        run = make_run(tmp_path / f"run{len(list(tmp_path.iterdir()))}", verifier, **sections)
+        lines = [answer(number, tokenizer, **(changed or {}).get(number, {})) for number in range(count)]
+        write_answers(run, lines, [answer(1000 + number, tokenizer, split="holdout") for number in range(holdout)])
+        return run
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def chat_verifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tokenizer with a chat template and reasoning, without weights; the fake OpenAI-compatible server has the same."""
+    from tests.fakes.openai_server import save_verifier
+
+    return save_verifier(tmp_path_factory.mktemp("verifier") / "model")

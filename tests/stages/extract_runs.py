@@ -96,7 +96,9 @@ def make_run(directory: Path, model: Path, rows: list[list[int]] | None, **extra
         save_rows(directory / "data" / "prepared", rows)
     settings = {"threads": 1, "device": "cpu", "min_free_bytes": 0, "batch_samples": 4, "writer_threads": 2, **extract}
     lines = [f"{key} = {json.dumps(value)}" for key, value in settings.items()]
-    (directory / "settings.toml").write_text("\n".join([f"[model]\npath = {json.dumps(str(model))}", "[extract]", *lines, ""]))
+    # The rows are no prepare stage's: it would write elsewhere.
+    head = [f"[model]\npath = {json.dumps(str(model))}", '[prepare]\noutput = "data/nowhere"', "[extract]"]
+    (directory / "settings.toml").write_text("\n".join([*head, *lines, ""]))
     return directory
 
 

@@ -3,6 +3,10 @@
 from pathlib import Path
 
 import pytest
+from textual import _wait
+
+_wait.SLEEP_GRANULARITY, _wait.SLEEP_IDLE = 1 / 200, 1 / 4000
+"""How long Textual's pilot looks whether the app is idle: its own 20 ms, twice a key, are most of the time that these tests take."""
 
 
 @pytest.fixture(autouse=True)

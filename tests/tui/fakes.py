@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import data_scenes
+import scenes
 from textual.pilot import Pilot
 
 from console.config import Host
@@ -13,6 +15,8 @@ from console.remote.errors import AgentError
 from console.remote.state import LinkStatus
 from console.tui.app import ConsoleApp
 from console.tui.options import Clocks, Options
+from console.tui.screens.confirm import ConfirmScreen
+from console.tui.state import ConsoleState
 from console.tui.widgets.tail import TailView
 from console.tui.wire import Opened
 
@@ -21,6 +25,12 @@ HELLO = {
     "pid": 77, "data_dir": "/data/eaglewatch", "simulated": False,
 }  # fmt: skip
 SETTINGS = '[model]\npath = "/data/models/k25"\n\n[extract]\noutput = "/data/hidden_states"\n'
+
+
+PROVENANCE = {
+    "python": "3.12.3", "interpreter": "/opt/train/bin/python", "packages": {"torch": "2.11", "vllm": "0.25.1"}, "override": None,
+    "model": {"path": "/data/models/k25", "fingerprint": "9f1c2a77aa00bb11"}, "inputs": {"prepare": "4be1aa0012345678"}, "git": None,
+}  # fmt: skip
 
 
 class FakeLink:
@@ -38,11 +48,12 @@ class FakeLink:
         self.begin: Callable[[], None] = lambda: None
         self.answers: dict[str, Any] = {
             "runs": {"runs": [{"name": "k25-10k", "stages": {}}]},
-            "read": {"value": SETTINGS},
+            "read": lambda fields: {"value": PROVENANCE if fields["what"] == "provenance" else SETTINGS},
             "control": {"yours": True, "holder": {"by": "me on here", "since_boot_s": 100.0}, "boot_s": 100.0},
             "interpreters": {"found": []},
             "launch": {"state": "RUNNING", "pid": 4243, "attempt": "", "existing": False},
             "stop": {"state": "STOPPING"},
+            "sample": lambda fields: data_scenes.sample(),
         }
 
     # What the controller uses.
@@ -125,6 +136,7 @@ class Fixture:
     host: str = "gpu-host"
     run: str | None = "k25-10k"
     read_only: bool = False
+    start: str | None = None
     theme: str = "dark"
     ascii_only: bool = False
     connected: bool = True
@@ -135,16 +147,16 @@ class Fixture:
     clock: FakeClock = field(default_factory=FakeClock)
 
     def app(self) -> ConsoleApp:
-        return ConsoleApp(
-            Options(self.host, self.run, self.read_only), self.theme, self.ascii_only, self.clock.clocks(), self._open, self._link
-        )
+        options = Options(self.host, self.run, self.read_only, start=self.start)
+        self.made = ConsoleApp(options, self.theme, self.ascii_only, self.clock.clocks(), self._open, self._link)
+        return self.made
 
     @property
     def link(self) -> FakeLink:
         return self._made
 
-    def _open(self, name: str, say: Any, fresh: bool, fault: str | None) -> Opened:
-        return Opened(Host(alias=name, interpreters=self.interpreters))
+    def _open(self, options: Options, say: Any) -> Opened:
+        return Opened(Host(alias=options.host, interpreters=self.interpreters))
 
     def _link(self, host: Host, **options: Any) -> FakeLink:
         self._made = FakeLink(host, **options)
@@ -160,6 +172,17 @@ class Fixture:
             self._made.feed(frame)
         if self.log:
             self._made.log(self.log)
+
+
+def state_of(frame: Any, status: LinkStatus | None = None) -> ConsoleState:
+    """What the screen knows after this frame, with control and a live link."""
+    state = ConsoleState("gpu-host", scenes.RUN, wall_s=1_767_186_720.0)
+    state.link = status or LinkStatus("LIVE", 0.4, 0, None, "")
+    state.in_control = True
+    state.store.fold(frame)
+    if state.view is not None:
+        state.history.observe(state.view)
+    return state
 
 
 def lost(op: str) -> AgentError:
@@ -178,7 +201,7 @@ async def showing(fixture: Fixture, width: int = 80, height: int = 24) -> AsyncI
     async with fixture.app().run_test(size=(width, height), notifications=True) as pilot:
         await until(pilot, lambda: hasattr(fixture, "_made") and bool(fixture.link.asked))
         if fixture.connected:
-            await until(pilot, lambda: bool(fixture.link.ops("runs")))
+            await until(pilot, lambda: app_of(pilot).state.runs is not None)
             if app_of(pilot).state.run is not None:
                 await until(pilot, lambda: app_of(pilot).state.settings is not None or app_of(pilot).state.settings_missing)
         app_of(pilot).tick()
@@ -206,3 +229,11 @@ async def redraw(pilot: Pilot[Any]) -> str:
         tail.flush()
     await pilot.pause()
     return "\n".join(painted(app_of(pilot)))
+
+
+async def confirm(pilot: Pilot[Any]) -> str:
+    """What the question said; it is answered with yes."""
+    await until(pilot, lambda: isinstance(pilot.app.screen, ConfirmScreen))
+    text = await redraw(pilot)
+    await pilot.press("tab", "enter")
+    return text

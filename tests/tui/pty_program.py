@@ -95,8 +95,8 @@ def main() -> None:
         return
     Flood.lines_per_s, Flood.big_lines = arguments.lines_per_s, arguments.big_lines
 
-    def opened(name: str, *_: Any) -> Opened:
-        return Opened(Host(alias=name))
+    def opened(options: Options, *_: Any) -> Opened:
+        return Opened(Host(alias=options.host))
 
     app = ConsoleApp(Options("gpu-host", scenes.RUN), "dark", False, Clocks(), opened, Flood)
     app.state.ring = LogRing(max_lines=arguments.ring)

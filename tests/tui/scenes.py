@@ -55,6 +55,37 @@ def gpu(index: int, **changes: Any) -> dict[str, Any]:
     return {**value, **changes}
 
 
+def ended(stage: str, hours_ago: float, **receipt: Any) -> dict[str, Any]:
+    """A data stage that is done, its output checked."""
+    value = {"verified": True, "bad": 0, "samples": SAMPLES, "tokens": 21_030_000, **receipt}
+    end = NOW_S - hours_ago * 3600
+    return attempt(
+        stage=stage, attempt=f"20251231-0{len(stage)}0000-0123456789ab", state="DONE", started_boot_s=end - 600, ended_boot_s=end,
+        exit={"code": 0, "signal": None, "boot_s": end}, receipt=value, ledger=None, directory=None, tree=None, events=[],
+        progress=progress(unit="prompt" if stage == "generate" else "sample", phase=telemetry.FINISHING, done=value["samples"],
+                          total=value["samples"], tokens=value["tokens"], total_tokens=None, bytes=None, total_bytes=None),
+    )  # fmt: skip
+
+
+def stages(**others: Any) -> dict[str, Any]:
+    """Everything before the extraction is done, and what the scene adds."""
+    made = {
+        "generate": ended("generate", 6, failed=0, with_reasoning=1.0, truncated=41, mismatched={}),
+        "prepare": ended("prepare", 5.9, samples=9_990, train_samples=9_491, duplicates=6, empty=4, cut=212, loss_share=0.937),
+        "vocab": ended("vocab", 5.8, samples=9_990, coverage=0.98314, coverage_by_size={"16000": 0.951, "32000": 0.98314, "64000": 0.997}),
+    }
+    return {**made, **others}
+
+
+def idle_gpus() -> list[dict[str, Any]]:
+    return [gpu(index, used_bytes=0, util_pct=0, power_w=31.0, procs=[]) for index in range(8)]
+
+
+def ready() -> list[dict[str, Any]]:
+    """All is prepared; nothing runs."""
+    return [frame(stages=stages(), gpus=idle_gpus())]
+
+
 def disk(path: str, boot_s: float) -> dict[str, Any]:
     return {"path": path, "total_bytes": 7 * 10**12, "free_bytes": 265 * 10**10, "inodes_free": 10**8, "boot_s": boot_s - 1}
 
@@ -69,7 +100,9 @@ def frame(boot_s: float = NOW_S, **changes: Any) -> dict[str, Any]:
         "output_disk": disk("/data/hidden_states", boot_s),
         "nvml": {"state": "ok", "detail": "", "simulated": False, "driver": "580.95", "count": 8, "round_ms": 5, "boot_s": boot_s - 0.4},
         "gpus": [gpu(index) for index in range(8)], "run": {"name": RUN, "exists": True, "settings_sha256": "x"},
-        "stages": {"extract": attempt()}, "consoles": 1, "control": {"by": "me on here", "since_boot_s": boot_s - 60, "yours": True},
+        "stages": stages(extract=attempt()),
+        "servers": [], "servers_boot_s": boot_s - 2, "servers_unseen": None, "consoles": 1,
+        "control": {"by": "me on here", "since_boot_s": boot_s - 60, "yours": True},
         "dropped": {"frames": 0, "log_bytes": 0}, "agent": {"pid": 77, "code": "0123456789abcdef", "rss_bytes": 1, "cpu_s": 0.1},
     }  # fmt: skip
     return {**value, **changes}
@@ -90,7 +123,7 @@ def _step(back: int) -> dict[str, Any]:
         ledger=ledger,
         tree=tree,
     )
-    return frame(now, stages={"extract": one})
+    return frame(now, stages=stages(extract=one))
 
 
 def loading() -> list[dict[str, Any]]:
@@ -101,7 +134,7 @@ def loading() -> list[dict[str, Any]]:
     one = attempt(
         progress=at_start, ledger={"files": 0, "bytes": 0, "tokens": 0, "last_boot_s": None}, directory=None, started_boot_s=NOW_S - 725
     )
-    return [frame(stages={"extract": one})]
+    return [frame(stages=stages(extract=one))]
 
 
 def verifying() -> list[dict[str, Any]]:
@@ -109,7 +142,7 @@ def verifying() -> list[dict[str, Any]]:
         progress=_all_of_it(phase=telemetry.VERIFYING, verified=61, verify_total=100, bad=0, phase_boot_s=NOW_S - 41),
         ledger=_whole_ledger(),
     )
-    return [frame(stages={"extract": one})]
+    return [frame(stages=stages(extract=one))]
 
 
 def done() -> dict[str, Any]:
@@ -124,7 +157,7 @@ def done() -> dict[str, Any]:
         events=[{"kind": "phase", "by": "stage", "boot_s": NOW_S - 3990, "before": "loading", "phase": "steady", "seconds": 1470.0}],
         directory={"files": SAMPLES, "bytes": BYTES, "boot_s": NOW_S - 2},
     )  # fmt: skip
-    return frame(stages={"extract": one}, gpus=[gpu(index, used_bytes=0, util_pct=0, power_w=31.0, procs=[]) for index in range(8)])
+    return frame(stages=stages(extract=one), gpus=idle_gpus())
 
 
 def crashed() -> dict[str, Any]:
@@ -132,7 +165,7 @@ def crashed() -> dict[str, Any]:
         state="CRASHED", why="SIGKILL; out of memory: cgroup oom_kill +1", ended_boot_s=NOW_S - 2,
         exit={"code": None, "signal": 9, "boot_s": NOW_S - 2}, tree=None,
     )  # fmt: skip
-    return frame(stages={"extract": one}, gpus=[gpu(index, used_bytes=0, util_pct=0, power_w=31.0, procs=[]) for index in range(8)])
+    return frame(stages=stages(extract=one), gpus=idle_gpus())
 
 
 def second() -> list[dict[str, Any]]:

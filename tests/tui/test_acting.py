@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 import scenes
-from fakes import Fixture, app_of, lost, redraw, showing, until
-from textual.pilot import Pilot
+from fakes import Fixture, app_of, confirm, lost, redraw, showing, until
 
 from console.remote.errors import AgentError
 from console.remote.state import LinkStatus
@@ -26,16 +25,8 @@ def block(state_home: Path) -> None:
     state_home.write_text("a file where the directory should be")
 
 
-async def confirm(pilot: Pilot[Any]) -> str:
-    """What the question said; it is answered with yes."""
-    await until(pilot, lambda: isinstance(pilot.app.screen, ConfirmScreen))
-    text = await redraw(pilot)
-    await pilot.press("tab", "enter")
-    return text
-
-
 async def test_the_next_stage_starts_after_it_was_shown_and_confirmed(state_home: Path) -> None:
-    fixture = Fixture(frames=scenes.nothing_ran())
+    fixture = Fixture(frames=scenes.ready())
     async with showing(fixture) as pilot:
         await pilot.press("greater_than_sign")
         text = await confirm(pilot)
@@ -46,7 +37,7 @@ async def test_the_next_stage_starts_after_it_was_shown_and_confirmed(state_home
         )  # fmt: skip
         shown = " ".join(text.replace("│", " ").split())
         assert "/opt/train/bin/python -u -m pipeline extract --run /data/eaglewatch/runs/k25-10k" in shown
-        for words in ("root@gpu-host", "bundle 0123456789abcdef", "/data/hidden_states", "each of 8 holds 0 to 2 MiB, read 0.8 s ago"):
+        for words in ("root@gpu-host", "bundle 0123456789abcdef", "/data/hidden_states", "each of 8 holds 0 MiB, read 0.8 s ago"):
             assert words in shown
         await until(pilot, lambda: not app_of(pilot).state.busy)
         launches = [one for one in recorded(state_home) if one["what"] == "launch"]
@@ -54,7 +45,7 @@ async def test_the_next_stage_starts_after_it_was_shown_and_confirmed(state_home
 
 
 async def test_a_stage_is_chosen_to_start_and_those_that_cannot_start_say_why() -> None:
-    fixture = Fixture(frames=scenes.nothing_ran())
+    fixture = Fixture(frames=scenes.ready())
     async with showing(fixture) as pilot:
         await pilot.press("S")
         await until(pilot, lambda: isinstance(pilot.app.screen, ChooseScreen))
@@ -62,6 +53,7 @@ async def test_a_stage_is_chosen_to_start_and_those_that_cannot_start_say_why() 
         await pilot.press("enter")  # the first that can be chosen
         await confirm(pilot)
         await until(pilot, lambda: fixture.link.ops("launch"))
+        assert fixture.link.ops("launch")[0]["stage"] == "serve"
 
 
 async def test_a_running_stage_stops_after_it_was_shown_and_confirmed(state_home: Path) -> None:
@@ -93,7 +85,7 @@ async def test_a_stop_names_the_attempt_that_was_shown_and_not_one_that_took_its
     "answer", [AgentError("failed", "disk full"), lost("launch"), AgentError("usage", "attempt exists [b]with[/b] others")]
 )
 async def test_a_launch_that_fails_is_told_and_stays_until_it_was_read(answer: Exception) -> None:
-    fixture = Fixture(frames=scenes.nothing_ran(), prepare=lambda link: link.answers.update(launch=answer))
+    fixture = Fixture(frames=scenes.ready(), prepare=lambda link: link.answers.update(launch=answer))
     async with showing(fixture) as pilot:
         await pilot.press("greater_than_sign")
         await confirm(pilot)
@@ -105,7 +97,7 @@ async def test_a_launch_that_fails_is_told_and_stays_until_it_was_read(answer: E
 
 async def test_a_launch_that_was_refused_says_who_holds_the_stage() -> None:
     reply = {"state": "REFUSED", "holder": {"by": "hand: anna on gpu1", "pid": 77}, "why": "held"}
-    fixture = Fixture(frames=scenes.nothing_ran(), prepare=lambda link: link.answers.update(launch=reply))
+    fixture = Fixture(frames=scenes.ready(), prepare=lambda link: link.answers.update(launch=reply))
     async with showing(fixture) as pilot:
         await pilot.press("greater_than_sign")
         await confirm(pilot)
@@ -118,7 +110,7 @@ async def test_without_an_interpreter_the_hosts_own_are_offered() -> None:
         {"path": "/usr/bin/python3", "python": "3.8.1", "versions": {}, "stages": [], "why_not": "torch is missing"},
         {"path": "/opt/vllm/bin/python", "python": "3.12.3", "versions": {"torch": "2.11"}, "stages": ["extract"], "why_not": ""},
     ]
-    fixture = Fixture(frames=scenes.nothing_ran(), interpreters={}, prepare=lambda link: link.answers.update(interpreters={"found": found}))
+    fixture = Fixture(frames=scenes.ready(), interpreters={}, prepare=lambda link: link.answers.update(interpreters={"found": found}))
     async with showing(fixture) as pilot:
         await pilot.press("greater_than_sign")
         await until(pilot, lambda: isinstance(pilot.app.screen, ChooseScreen))
@@ -130,7 +122,7 @@ async def test_without_an_interpreter_the_hosts_own_are_offered() -> None:
 
 
 async def test_a_host_without_any_interpreter_says_what_to_write() -> None:
-    fixture = Fixture(frames=scenes.nothing_ran(), interpreters={})
+    fixture = Fixture(frames=scenes.ready(), interpreters={})
     async with showing(fixture) as pilot:
         await pilot.press("greater_than_sign")
         await until(pilot, lambda: isinstance(pilot.app.screen, ProblemScreen))
@@ -138,7 +130,7 @@ async def test_a_host_without_any_interpreter_says_what_to_write() -> None:
 
 
 async def test_a_dialog_that_was_open_too_long_does_nothing() -> None:
-    fixture = Fixture(frames=scenes.nothing_ran())
+    fixture = Fixture(frames=scenes.ready())
     async with showing(fixture) as pilot:
         await pilot.press("greater_than_sign")
         await until(pilot, lambda: isinstance(pilot.app.screen, ConfirmScreen))
@@ -151,7 +143,7 @@ async def test_a_dialog_that_was_open_too_long_does_nothing() -> None:
 
 async def test_nothing_is_launched_that_cannot_be_recorded(state_home: Path) -> None:
     block(state_home)
-    fixture = Fixture(frames=scenes.nothing_ran())
+    fixture = Fixture(frames=scenes.ready())
     async with showing(fixture) as pilot:
         await pilot.press("greater_than_sign")
         await confirm(pilot)
@@ -164,7 +156,7 @@ async def test_a_run_without_settings_cannot_start_anything_and_says_how_to_send
     fixture = Fixture(frames=scenes.nothing_ran(), prepare=lambda link: link.answers.update(read=missing))
     async with showing(fixture) as pilot:
         await until(pilot, lambda: app_of(pilot).state.settings_missing)
-        assert "--settings FILE" in await redraw(pilot)
+        assert "eaglewatch init gpu-host k25-10k --preset generic" in await redraw(pilot)
         await pilot.press("greater_than_sign")
         await until(pilot, lambda: any("no settings" in one.message for one in pilot.app._notifications))
         assert len(pilot.app.screen_stack) == 1

@@ -4,18 +4,21 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
+import data_scenes
 import pytest
 import scenes
+from fakes import state_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from textual.content import Content
 
 from console import config
-from console.core import views
+from console.core import sanitize, views
 from console.core.clocks import clock, zone_name
+from console.headless import rehearse, rehearse_extract
 from console.remote.state import LinkStatus
-from console.tui import draw, farewell, gates, options, plans, words
+from console.tui import draw, farewell, gates, options, plans, sample, words
 from console.tui.bindings import ACTIONS
 from console.tui.draw import Piece, bar, line, rule
 from console.tui.screens.details import details
@@ -101,21 +104,11 @@ def test_what_depends_on_a_stage_is_what_needs_it_or_needs_what_needs_it() -> No
     assert gates.dependents("evaluate") == []
 
 
-def state_of(frame: Any, status: LinkStatus | None = None) -> ConsoleState:
-    state = ConsoleState("gpu-host", scenes.RUN, wall_s=1_767_186_720.0)
-    state.link = status or LinkStatus("LIVE", 0.4, 0, None, "")
-    state.in_control = True
-    state.store.fold(frame)
-    if state.view is not None:
-        state.history.observe(state.view)
-    return state
-
-
 def everything(state: ConsoleState, width: int) -> list[Content]:
     """All that can be drawn of a state."""
     lines = [header(state, width), evidence(state, width), verified(state, width), footer(state, width)[0]]
     lines += [Content(one) for one in banner(state, width)]
-    lines += [Content(words.cell(state, stage, roomy)[0]) for stage in STAGES.values() for roomy in (True, False)]
+    lines += [Content(words.cell(state, stage, room)[0]) for stage in STAGES.values() for room in range(3)]
     lines += [help_line(action, state) for action in ACTIONS]
     lines += [*readings(state), *evidence_lines(state), *plans.take_over_lines(state), Content(plans.gpus_now(state))]
     for name in STAGES:
@@ -155,6 +148,7 @@ def changed(value: Any, path: tuple, new: Any) -> Any:
 
 
 FULL: list[Callable[[], dict[str, Any]]] = [lambda: scenes.steady()[-1], lambda: scenes.loading()[0], scenes.done, scenes.crashed]
+FULL += [lambda: data_scenes.generating()[-1], lambda: data_scenes.foreign()[0], lambda: data_scenes.outdated()[0]]
 PATHS = [(number, path) for number, make in enumerate(FULL) for path in paths(make()) if path]
 
 
@@ -186,13 +180,6 @@ def test_a_farewell_from_old_numbers_says_how_old() -> None:
     assert views.parse(None) is None and farewell.of(ConsoleState("h")).line == ""
 
 
-def test_the_next_stage_is_the_first_that_this_version_has_and_that_is_not_done() -> None:
-    assert gates.next_name(state_of(scenes.nothing_ran()[0])) == ("extract", "")
-    assert gates.next_name(state_of(scenes.crashed())) == ("extract", "")
-    assert gates.next_name(state_of(scenes.steady()[-1])) == (None, "extract runs already")
-    assert gates.next_name(state_of(scenes.done()))[0] is None
-
-
 def test_nothing_acts_without_a_current_link_and_control() -> None:
     state = state_of(scenes.steady()[-1])
     assert gates.act(state) is None and gates.stop(state) is None
@@ -205,4 +192,23 @@ def test_nothing_acts_without_a_current_link_and_control() -> None:
 
 
 def test_the_rehearsals_name_is_the_same_for_the_screen() -> None:
-    assert options.REHEARSAL == config.REHEARSAL
+    assert options.REHEARSAL == config.REHEARSAL == rehearse.RUN and options.EXTRACT_ONLY == rehearse_extract.RUN
+
+
+SAMPLE_PATHS = [path for path in paths(data_scenes.sample()) if path]
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.tuples(st.sampled_from(SAMPLE_PATHS), JUNK | TEXT), max_size=3), st.integers(1, 200))
+def test_a_sample_with_anything_anywhere_is_drawn_and_safe(changes: list[tuple[tuple, Any]], width: int) -> None:
+    reply = data_scenes.sample()
+    for path, junk in changes:
+        try:
+            reply = changed(reply, path, junk)
+        except (KeyError, IndexError, TypeError):
+            continue
+    read = sample.parse(reply)
+    state = state_of(scenes.steady()[-1])
+    lines = [*sample.head(state, read, width), sample.legend(width), sample.text(read, width), sample.raw(read, width)]
+    for one in "\n".join(content.plain for content in lines).split("\n"):
+        assert sanitize.is_safe(one), repr(one)

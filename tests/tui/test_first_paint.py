@@ -27,7 +27,7 @@ async def test_first_the_lines_that_say_where_one_is_and_how_to_leave_then_the_r
 
     app._begin = first_look  # type: ignore[method-assign]
     async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: "serve ·" in "\n".join(painted(app_of(pilot))))
+        await until(pilot, lambda: "serve ?" in "\n".join(painted(app_of(pilot))))
         first = seen[0]
         assert "gpu-host  k25-10k" in first[0] and "quit" in first[-1] and "serve" not in "\n".join(first)
 

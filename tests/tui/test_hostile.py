@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import data_scenes
 import pytest
 import scenes
 from fakes import Fixture, app_of, painted, redraw, showing, until
@@ -24,8 +25,14 @@ def spoil(value: Any, text: str) -> Any:
     return text if isinstance(value, str) else value
 
 
-@pytest.mark.parametrize("text", [EVIL, MARKUP, "x" * 5000, "\x00\x01\x02", "日本語" * 60])
-@pytest.mark.parametrize("scene", [scenes.steady, scenes.loading, lambda: [scenes.crashed()], lambda: [scenes.done()], scenes.second])
+SCENES = [
+    scenes.steady, scenes.loading, lambda: [scenes.crashed()], lambda: [scenes.done()], scenes.second, data_scenes.generating,
+    data_scenes.foreign, data_scenes.outdated,
+]  # fmt: skip
+TEXTS = [MARKUP, "x" * 5000, "\x00\x01\x02", "日本語" * 60]
+
+
+@pytest.mark.parametrize(("scene", "text"), [*((scene, EVIL) for scene in SCENES), *((scenes.steady, text) for text in TEXTS)])
 async def test_every_string_of_a_frame_may_be_hostile(scene: Any, text: str) -> None:
     frames = [spoil(one, text) for one in scene()]
     for one in frames:
@@ -35,7 +42,7 @@ async def test_every_string_of_a_frame_may_be_hostile(scene: Any, text: str) -> 
     )
     async with showing(fixture, 100, 30) as pilot:
         fixture.link.connect(user=text, host=text, code=text, data_dir=text)
-        for key in ("e", "d", "F", "question_mark", "colon", "X", "S", "l"):
+        for key in ("e", "d", "F", "question_mark", "colon", "X", "S", "l", "s"):
             await pilot.press(key)
             await redraw(pilot)
             for line in painted(app_of(pilot)):

@@ -19,6 +19,7 @@ from console.tui.screens.details import DetailsScreen
 from console.tui.screens.evidence import EvidenceScreen
 from console.tui.screens.free_gpus import FreeGpusScreen
 from console.tui.screens.help import HelpScreen
+from console.tui.screens.samples import SamplesScreen
 
 Check = Callable[[Pilot[Any], Fixture], Awaitable[None]]
 LINES = "".join(f"line {number} of the log\n" for number in range(400))
@@ -122,7 +123,7 @@ CASES: dict[str, tuple[Callable[[], Fixture], Check]] = {
     "focus_log": (running, log_has_focus),
     "evidence": (running, opens(EvidenceScreen)),
     "details": (running, opens(DetailsScreen)),
-    "samples": (running, says("not in this version")),
+    "samples": (running, opens(SamplesScreen)),
     "audit": (running, opens(AuditScreen)),
     "search_log": (running, finds),
     "next_match": (running, goes_on_finding),

@@ -16,7 +16,7 @@ from textual.pilot import Pilot
 from console.rehearsal import home as homes
 from console.rehearsal import start
 from console.tui.app import ConsoleApp
-from console.tui.options import Options
+from console.tui.options import EXTRACT_ONLY, Options
 from console.tui.screens.confirm import ConfirmScreen
 from console.tui.screens.done import EndedScreen
 from pipeline.contract import layout
@@ -36,7 +36,7 @@ def home(state_home: Path, built_home: Path) -> Iterator[Path]:
 
 
 def console(**options: Any) -> ConsoleApp:
-    return ConsoleApp(Options("rehearsal", "rehearsal", **options))
+    return ConsoleApp(Options("rehearsal", EXTRACT_ONLY, **options))
 
 
 def text(pilot: Pilot[Any]) -> str:
@@ -55,7 +55,7 @@ async def test_from_a_key_to_the_card_of_a_verified_extraction(home: Path, state
     app = console()
     async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await under_control(pilot)
-        await until(pilot, lambda: "nothing has run in rehearsal yet" in text(pilot), PATIENCE_S)
+        await until(pilot, lambda: "nothing has run in extract-only yet" in text(pilot), PATIENCE_S)
         assert "SIMULATED" in painted(app)[0]
         await pilot.press("greater_than_sign")
         await until(pilot, lambda: isinstance(app.screen, ConfirmScreen))
@@ -64,7 +64,7 @@ async def test_from_a_key_to_the_card_of_a_verified_extraction(home: Path, state
         await until(pilot, lambda: app.state.attempt is not None and app.state.attempt.live, PATIENCE_S)
         await until(pilot, lambda: isinstance(app.screen, EndedScreen), PATIENCE_S)
         shown = await redraw(pilot)
-        assert "extract of rehearsal on rehearsal: done" in shown and "240/240" in shown and "240 of 240 samples re-read whole" in shown
+        assert "extract of extract-only on rehearsal: done" in shown and "240/240" in shown and "240 of 240 samples re-read whole" in shown
         await pilot.press("escape")
         shown = await redraw(pilot)
         assert "EXTRACT ✓" in shown and "every check passed" in shown
@@ -80,7 +80,7 @@ async def test_rehearse_starts_it_a_second_console_looks_takes_over_and_stops_it
         attempt = first.state.attempt
         assert attempt is not None
         second = console()
-        async with second.run_test(size=(80, 24), notifications=True) as other:
+        async with second.run_test(size=(100, 24), notifications=True) as other:
             await until(other, lambda: all(words in text(other) for words in ("LIVE", "READ-ONLY", "1 other console")), PATIENCE_S)
             assert "this console only looks" in await redraw(other)
             await other.press("X")
@@ -109,12 +109,12 @@ async def test_a_console_that_goes_leaves_the_job_and_the_next_one_shows_it(home
         assert attempt is not None
         first.leave()
     assert first.return_value is not None and first.return_value.line.startswith(
-        "1 job goes on: extract on rehearsal; eaglewatch attach rehearsal"
+        "1 job goes on: extract on rehearsal; eaglewatch attach rehearsal --run extract-only"
     )
     again = ConsoleApp(Options("rehearsal"))
     async with again.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: again.state.attempt is not None, PATIENCE_S)
-        assert again.state.run == "rehearsal", "the only run that is live opens by itself"
+        assert again.state.run == EXTRACT_ONLY, "the only run that is live opens by itself"
         assert again.state.attempt.id == attempt.id and again.state.attempt.live  # type: ignore[union-attr]
 
 

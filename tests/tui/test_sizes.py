@@ -17,7 +17,7 @@ SIZES = [(20, 5), (20, 24), (33, 9), (40, 12), (60, 15), (79, 23), (80, 24), (81
 
 async def busy(pilot: Pilot[Any], fixture: Fixture) -> None:
     """Whatever the operator may open, while everything moves."""
-    for number, key in enumerate(("l", "e", "question_mark", "d", "F", "A", "X", "colon", "slash", "o")):
+    for number, key in enumerate(("l", "e", "question_mark", "d", "F", "A", "X", "colon", "slash", "o", "s")):
         fixture.link.log(f"line {number} [/not markup] {'x' * 300}\n" * 50, offset=0)
         fixture.link.feed(scenes.frame(scenes.NOW_S + number + 1))
         await pilot.press(key)

@@ -6,6 +6,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import data_scenes
 import pytest
 import scenes
 from fakes import FakeLink, Fixture, app_of, painted, until
@@ -50,6 +51,10 @@ def feeds(frame: dict[str, Any]) -> Callable[[Fixture], None]:
     return lambda fixture: fixture.link.feed(frame)
 
 
+def doubted(fixture: Fixture) -> None:
+    fixture.made.flows.start("extract")
+
+
 def nothing(fixture: Fixture) -> None:
     return
 
@@ -71,7 +76,15 @@ STATES: dict[str, State] = {
     "login_refused": (lambda: Fixture(connected=False), says(*REFUSED), ()),
     "second_console": (second, nothing, ()),
     "free_gpus": (steady, nothing, ("F",)),
-    "start_dialog": (lambda: Fixture(frames=scenes.nothing_ran()), nothing, ("greater_than_sign",)),
+    "start_dialog": (lambda: Fixture(frames=scenes.ready()), nothing, ("greater_than_sign",)),
+    "reason_dialog": (lambda: Fixture(frames=data_scenes.outdated()), doubted, ()),
+    "serve_loading": (lambda: Fixture(frames=data_scenes.serve_loading(), log=scenes.LOG), nothing, ()),
+    "generating": (lambda: Fixture(frames=data_scenes.generating(), log=scenes.LOG), nothing, ()),
+    "serve_looked_at": (lambda: Fixture(frames=data_scenes.generating(), log=scenes.LOG), nothing, ("tab",)),
+    "samples": (lambda: Fixture(frames=data_scenes.generating()), nothing, ("s",)),
+    "outdated": (lambda: Fixture(frames=data_scenes.outdated(), log=scenes.LOG), nothing, ()),
+    "foreign_server": (lambda: Fixture(frames=data_scenes.foreign()), nothing, ("tab", "enter")),
+    "vocab_done": (lambda: Fixture(frames=scenes.ready(), log=scenes.LOG), nothing, ()),
     "stop_dialog": (steady, nothing, ("X",)),
     "details": (steady, nothing, ("d",)),
     "evidence": (steady, nothing, ("e",)),

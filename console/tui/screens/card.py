@@ -1,6 +1,6 @@
 """A sheet over the dashboard: a title, lines that may be drawn anew at each tick, and buttons. Escape closes it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import ClassVar, NamedTuple, TypeVar
 
 from textual import events
@@ -9,6 +9,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
+from textual.widget import Widget
 from textual.widgets import Button, Static
 
 from console.core import sanitize
@@ -42,6 +43,8 @@ class Card(ModalScreen[Result]):
         Binding("pagedown", "scroll(10)", show=False),
     ]
     title_text = ""
+    fixed_lines = 0
+    """Of ``above`` and ``below`` together."""
     tone = ""
     """A class of the sheet: ``good``, ``bad`` or nothing."""
 
@@ -58,6 +61,14 @@ class Card(ModalScreen[Result]):
         """The buttons, the harmless one first: it has the focus."""
         return (Choice("close", "Close"),)
 
+    def above(self) -> Iterable[Widget]:
+        """What stays in sight above the lines."""
+        return ()
+
+    def below(self) -> Iterable[Widget]:
+        """What stays in sight between the lines and the buttons."""
+        return ()
+
     def chosen(self, choice: str) -> None:
         """A button was pressed."""
         self.dismiss(None)
@@ -69,8 +80,10 @@ class Card(ModalScreen[Result]):
         with Vertical(id="sheet", classes=self.tone) as sheet:
             sheet.border_title = Content(sanitize.line(self.heading(), 200))  # type: ignore[assignment]
             self._shown = self._draw()
+            yield from self.above()
             with VerticalScroll(id="scroll", can_focus=False):
                 yield Static(self._shown, id="body")
+            yield from self.below()
             with Horizontal(id="buttons"):
                 for choice in self.choices():
                     button = Button(Content(f"[ {choice.label} ]"), id=f"choice-{choice.id}", compact=True, disabled=choice.why is not None)
@@ -79,13 +92,17 @@ class Card(ModalScreen[Result]):
                     yield button
 
     def on_mount(self) -> None:
+        self.focus_first()
+
+    def focus_first(self) -> None:
+        """The first button that can be pressed: the harmless one."""
         buttons = [one for one in self.query(Button) if not one.disabled]
         if buttons:
             buttons[0].focus()
 
     def on_resize(self, event: events.Resize) -> None:
         """The buttons stay in sight, whatever the lines need."""
-        self.query_one("#scroll").styles.max_height = max(event.size.height - _BORDER_AND_BUTTONS, 1)
+        self.query_one("#scroll").styles.max_height = max(event.size.height - _BORDER_AND_BUTTONS - self.fixed_lines, 1)
 
     def tick(self) -> None:
         """Draw the lines anew."""

@@ -100,9 +100,14 @@ class Dashboard(Screen[None]):
             widget.styles.height = lines
 
     def key_escape(self) -> None:
+        self.state.looked_at = ""
         self.set_focus(None)
+        self.tick()
 
     def on_descendant_focus(self) -> None:
+        """A cell of the strip shows its stage; so it stays while the log or a button has the focus, until Escape."""
+        if (stage := self.focused_stage) is not None:
+            self.state.looked_at = stage
         self.tick()
 
     def on_descendant_blur(self) -> None:

@@ -1,35 +1,52 @@
 """One stage: what it is, how its newest attempt stands, and buttons to start and stop it."""
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 from textual.content import Content
 
 from console.core import fmt
 from console.core.attempt import Attempt
 from console.core.clocks import clock
-from console.core.judge import judge
+from console.core.judge import Judgement, judge
+from console.core.progress import Progress
 from console.headless import outcome
 from console.tui import gates, words
 from console.tui.draw import MUTED, rows
+from console.tui.screens import stage_facts
 from console.tui.screens.card import Card, Choice
 from console.tui.state import ConsoleState
 from pipeline.contract.stages import STAGES
+from pipeline.errors import StageError
 
+Ask = Callable[[str, str], Awaitable[dict[str, Any]]]
+"""Reads the provenance of a stage's attempt."""
 _GPUS = {"all": "all, alone", "some": "some", "server": "through the server", "none": "none"}
 
 
 class DetailsScreen(Card[str | None]):
-    """Gives back ``start`` or ``stop`` when that was pressed."""
+    """Gives back ``start`` or ``stop`` when that was pressed. ``ask``: reads an attempt's provenance from the host."""
 
-    def __init__(self, state: ConsoleState, stage: str) -> None:
+    def __init__(self, state: ConsoleState, stage: str, ask: Ask | None = None) -> None:
         super().__init__(state)
-        self._stage = stage
+        self._stage, self._ask = stage, ask
+        self._provenance: dict[str, Any] = {}
+
+    def on_mount(self) -> None:
+        attempt = (self.state.view.stages or {}).get(self._stage) if self.state.view else None
+        if self._ask is not None and attempt is not None and self.state.current:
+            self.run_worker(self._read(self._ask, attempt.id), exit_on_error=False)
+
+    async def _read(self, ask: Ask, attempt: str) -> None:
+        with contextlib.suppress(StageError):  # it is beside the point of the sheet; older attempts have none
+            self._provenance = await ask(self._stage, attempt)
 
     def heading(self) -> str:
         return f"{self._stage} of {self.state.run or 'no run'} on {self.state.host}"
 
     def body(self) -> Sequence[Content]:
-        return details(self.state, self._stage)
+        return details(self.state, self._stage, self._provenance)
 
     def choices(self) -> Sequence[Choice]:
         acting = gates.act(self.state)
@@ -43,19 +60,27 @@ class DetailsScreen(Card[str | None]):
         self.dismiss(choice if choice != "close" else None)
 
 
-def details(state: ConsoleState, name: str) -> list[Content]:
+def details(state: ConsoleState, name: str, provenance: dict[str, Any] | None = None) -> list[Content]:
     """The lines of the sheet."""
     stage = STAGES[name]
-    pairs = [("needs", ", ".join(stage.needs) or "nothing"), ("GPUs", _GPUS.get(stage.gpus, stage.gpus)), ("done means", stage.done_means)]
+    about = [("does", stage.does), ("needs", ", ".join(stage.needs) or "nothing"), ("GPUs", _GPUS.get(stage.gpus, stage.gpus))]
+    about.append(("done means", stage.done_means))
     starting = gates.act(state) or gates.start_stage(state, name)
     stopping = gates.act(state) or gates.stop_stage(state, name)
-    pairs += [("start", starting or "can be started"), ("stop", stopping or "can be stopped")]
-    attempt = (state.view.stages or {}).get(name) if state.view else None
+    can = [("start", starting or "can be started"), ("stop", stopping or "can be stopped")]
     if not stage.built:
-        return [*rows(pairs)]
+        return rows([*can, *about])
+    doubt = gates.doubt(state, name) if starting is None else None
+    can += [("in doubt", f"{doubt}; starting it takes a reason")] if doubt else []
+    lines = [*rows(can), Content()]
+    for block in stage_facts.servers(state, name):
+        lines += [*rows(block), Content()]
+    attempt = (state.view.stages or {}).get(name) if state.view else None
     if attempt is None:
-        return [*rows(pairs), Content(), Content.styled(" it has not run yet", MUTED)]
-    return [*rows(pairs), Content(), *rows(_attempt(state, attempt))]
+        lines += [Content.styled(" it has not run in this run", MUTED), Content()]
+    else:
+        lines += [*rows([*_attempt(state, attempt), *stage_facts.provenance(provenance or {})]), Content()]
+    return [*lines, *rows([*stage_facts.settings(state, name), *about])]
 
 
 def _attempt(state: ConsoleState, one: Attempt) -> list[tuple[str, str]]:
@@ -63,13 +88,15 @@ def _attempt(state: ConsoleState, one: Attempt) -> list[tuple[str, str]]:
     known = outcome.numbers(one, view.boot_s if view else None)
     return [
         ("attempt", f"{one.id}, by {one.by or 'unknown'}"),
-        ("state", words.state_word(one) + (f": {one.why}" if one.why else "")),
+        ("state", words.state_word(state, one) + (f": {one.why}" if one.why else "")),
+        *([("OUTDATED", one.outdated)] if one.outdated else []),
         ("started", _when(state, one.started_boot_s)),
         *(_ended(state, one) if one.ended else _running(state, one)),
         *_progress(state, one),
-        ("written", f"{fmt.size(known.bytes)} in {fmt.count(known.files)} files"),
+        *([("written", f"{fmt.size(known.bytes)} in {fmt.count(known.files)} files")] if known.files is not None else []),
         ("time", fmt.duration(known.seconds) + (f", {fmt.duration(known.load_s)} of it loading" if known.load_s is not None else "")),
         *_receipt(one),
+        *stage_facts.counted(one),
         ("log", _log(state, one)),
         ("code", f"bundle {one.code or 'unknown'}"),
     ]
@@ -86,8 +113,17 @@ def _running(state: ConsoleState, one: Attempt) -> list[tuple[str, str]]:
     return [
         ("process", f"pid {one.pid or 'unknown'}, {fmt.count(one.procs)} in its tree, {fmt.size(one.rss_bytes)}, {supervised}"),
         ("last beat", _ago(facts.beat_age_s)),
-        ("last file", _ago(facts.last_file_age_s)),
+        *_newest(state, one, facts),
     ]
+
+
+def _newest(state: ConsoleState, one: Attempt, facts: Judgement) -> list[tuple[str, str]]:
+    if STAGES[one.stage].service:
+        answered = state.view.age_s(one.progress.up_boot_s, state.age_s) if state.view and one.progress else None
+        return [("last answer", _ago(answered))]
+    if one.ledger is not None:
+        return [("last file", _ago(facts.last_file_age_s))]
+    return [(f"last {(one.progress.unit if one.progress else '') or 'unit'}", _ago(facts.last_unit_age_s))]
 
 
 def _progress(state: ConsoleState, one: Attempt) -> list[tuple[str, str]]:
@@ -95,19 +131,31 @@ def _progress(state: ConsoleState, one: Attempt) -> list[tuple[str, str]]:
     if progress is None:
         return [("progress", "none told yet")]
     since = state.view.age_s(progress.phase_boot_s, state.age_s) if state.view else None
-    phase = f"{progress.phase or 'unknown'} for {fmt.age(since)}" + (f": {progress.note}" if progress.note else "")
+    lasting = f" for {fmt.age(since)}" if one.live else ""
+    phase = f"{progress.phase or 'unknown'}{lasting}" + (f": {progress.note}" if progress.note else "")
+    if STAGES[one.stage].service:
+        return [("phase", phase)]
     samples = f"{fmt.share(progress.done, progress.total)} {progress.unit or 'unit'}s"
-    pairs = [("phase", phase), ("progress", f"{samples}, {fmt.count(progress.tokens)} of {fmt.count(progress.total_tokens)} tokens")]
+    pairs = [("phase", phase), ("progress", samples + _tokens(progress))]
     if progress.resumed_done:
         pairs.append(("resumed", f"{fmt.count(progress.resumed_done)} were finished by earlier attempts"))
     return pairs
+
+
+def _tokens(progress: Progress) -> str:
+    if progress.tokens is None:
+        return ""
+    of = "" if progress.total_tokens is None else f" of {fmt.count(progress.total_tokens)}"
+    return f", {fmt.count(progress.tokens)}{of} tokens"
 
 
 def _receipt(one: Attempt) -> list[tuple[str, str]]:
     receipt = one.receipt
     if receipt is None:
         return []
-    reread = f"{fmt.count(receipt.verified_samples)} of {fmt.count(receipt.samples)} re-read whole, {fmt.count(receipt.bad)} bad"
+    reread = f"{fmt.count(receipt.bad)} bad"
+    if receipt.verified_samples is not None:
+        reread = f"{fmt.count(receipt.verified_samples)} of {fmt.count(receipt.samples)} re-read whole, {reread}"
     return [("receipt", f"{'verified' if receipt.verified else 'NOT verified'}: {reread}")]
 
 

@@ -35,7 +35,7 @@ def evidence_lines(state: ConsoleState) -> list[Content]:
     over = "not measured yet" if facts.window_s is None else f"over {facts.window_s:.0f} s"
     now, mean = state.store.rate_now(attempt), state.store.rate_mean(attempt)
     pairs = [
-        (f"{attempt.stage}", f"{words.state_word(attempt)}, attempt {attempt.id}"),
+        (f"{attempt.stage}", f"{words.state_word(state, attempt)}, attempt {attempt.id}"),
         ("window", over),
         (
             "finished",

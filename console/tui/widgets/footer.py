@@ -9,6 +9,10 @@ from console.tui.draw import MUTED, PLAIN, STRONG, WARN
 from console.tui.state import ConsoleState
 from console.tui.widgets.lines import Lines
 
+_LEAST_NEEDED_FIRST = (
+    "audit", "details", "evidence", "search_log", "start_stage", "samples", "focus_log", "palette", "free_gpus", "next_stage",
+)  # fmt: skip
+
 
 class KeyFooter(Lines):
     """One line. ``hint`` takes its place while something with a story of its own has the focus."""
@@ -46,7 +50,7 @@ def footer(state: ConsoleState, width: int) -> tuple[Content, list[tuple[int, in
     acting = [one for one in shown if one.key in (">", "S", "X", "F")]
     looking = [one for one in shown if one not in acting]
     while _width(acting) + _width(looking) + 3 > width and (looking or acting):
-        _drop(looking if len(looking) > 2 else acting if acting else looking)
+        _drop(acting, looking)
     parts: list[Content | str | tuple[str, str]] = []
     places: list[tuple[int, int, str]] = []
     column = 0
@@ -65,11 +69,12 @@ def _width(actions: list[Action]) -> int:
     return sum(len(one.key) + len(one.short) + 3 for one in actions)
 
 
-def _drop(actions: list[Action]) -> None:
-    """Leave out the least needed: help and quit stay longest."""
-    for name in ("samples", "start_stage", "audit", "details", "evidence", "search_log", "focus_log", "palette", "free_gpus", "next_stage"):
-        for one in actions:
-            if one.id == name:
-                actions.remove(one)
-                return
-    actions.pop(0)
+def _drop(acting: list[Action], looking: list[Action]) -> None:
+    """Leave out the least needed: stop, help and quit stay longest."""
+    for name in _LEAST_NEEDED_FIRST:
+        for actions in (acting, looking):
+            for one in actions:
+                if one.id == name:
+                    actions.remove(one)
+                    return
+    (acting or looking).pop(0)

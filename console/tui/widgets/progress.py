@@ -5,12 +5,14 @@ from textual.content import Content
 from console.core import fmt
 from console.core.attempt import Attempt
 from console.core.judge import Judgement, judge
-from console.core.views import Disk
-from console.tui import empty, words
-from console.tui.draw import BAD, GOOD, MUTED, PLAIN, STRONG, WARN, Piece, bar, line
+from console.tui import empty, gates, words
+from console.tui.draw import GOOD, MUTED, PLAIN, STRONG, WARN, Piece, bar, line
 from console.tui.state import ConsoleState
 from console.tui.widgets.lines import Lines
+from console.tui.widgets.machine import machine, process, room
+from console.tui.widgets.service_lines import service_lines
 from pipeline.contract import telemetry
+from pipeline.contract.stages import STAGES
 
 _BAR_COLUMNS = 39
 _BOTH_RATES_COLUMNS = 100
@@ -30,14 +32,16 @@ class ProgressBlock(Lines):
 
 def progress(state: ConsoleState, attempt: Attempt, width: int) -> list[Content]:
     """The lines about an attempt, the most important first."""
+    if STAGES[attempt.stage].service:
+        return service_lines(state, attempt, width)
     facts = judge(state.history, attempt, state.age_s)
     lines = [_headline(state, attempt, width), _amounts(state, attempt, width), _pace(state, attempt, facts, width)]
-    return [*lines, _process(state, attempt, width), _machine(state, width)]
+    return [*lines, process(state, attempt, width), machine(state, width)]
 
 
 def _headline(state: ConsoleState, attempt: Attempt, width: int) -> Content:
     label = attempt.stage.upper()
-    left = [Piece(f"{label} {words.state_word(attempt)}", words.state_style(attempt))]
+    left = [Piece(f"{label} {words.state_word(state, attempt)}", words.state_style(state, attempt))]
     if attempt.live:
         left += _time_left(state, attempt)
     else:
@@ -84,37 +88,14 @@ def _amounts(state: ConsoleState, attempt: Attempt, width: int) -> Content:
     written = attempt.ledger.bytes if attempt.ledger else progress.bytes if progress else None
     total = progress.total_bytes if progress else None
     amount = of(fmt.size(written), fmt.size(total)) if written is not None and total is not None else fmt.size(written)
-    right = [Piece(f"{amount} written" if written is not None else "", PLAIN, 1), *_disk(state, attempt, written, total)]
-    room = width - 4 - sum(one.cells + 2 for one in right)
-    return line([Piece(bar(words.share(attempt), max(min(_BAR_COLUMNS if width < 100 else width // 2, room), 5)))], right, width)
-
-
-def _disk(state: ConsoleState, attempt: Attempt, written: int | None, total: int | None) -> list[Piece]:
-    disk = output_disk(state)
-    if disk is None:
-        return [Piece("disk not told", MUTED, 2)]
-    free = disk.free_bytes.value
-    if free is None:
-        return [Piece(f"disk {disk.free_bytes.why}", WARN, 2)]
-    room = f"disk {fmt.size(free)} free"
-    if not attempt.live or not state.current or total is None or written is None:
-        return [Piece(room)]
-    short = total - written - free
-    if short > 0:
-        return [Piece(f"{room}, {fmt.size(short)} SHORT", BAD)]
-    return [Piece(f"{room}, enough", GOOD if total - written < free / 2 else PLAIN)]
-
-
-def output_disk(state: ConsoleState) -> Disk | None:
-    """The disk that the stage writes to; where it is not told, the data directory's."""
-    if state.view is None:
-        return None
-    return state.view.output_disk or state.view.disk
+    right = [Piece(f"{amount} written" if written is not None else "", PLAIN, 1), *room(state, attempt, written, total)]
+    columns = width - 4 - sum(one.cells + 2 for one in right)
+    return line([Piece(bar(words.share(attempt), max(min(_BAR_COLUMNS if width < 100 else width // 2, columns), 5)))], right, width)
 
 
 def _pace(state: ConsoleState, attempt: Attempt, facts: Judgement, width: int) -> Content:
     if not attempt.live:
-        return _after(attempt, width)
+        return _after(state, attempt, width)
     phase = attempt.progress.phase if attempt.progress else ""
     if phase in ("", telemetry.LOADING):
         note = attempt.progress.note if attempt.progress else "the stage has said nothing yet"
@@ -122,65 +103,43 @@ def _pace(state: ConsoleState, attempt: Attempt, facts: Judgement, width: int) -
             [Piece(note or "loading the model", PLAIN, 1), Piece("no ETA while loading", MUTED), Piece(_log_quiet(facts))], [], width
         )
     if phase in (telemetry.VERIFYING, telemetry.FINISHING):
-        return line(
-            [Piece("re-reading what was written" if phase == telemetry.VERIFYING else "writing the receipt"), Piece(_log_quiet(facts))],
-            [],
-            width,
-        )
+        what = "checking what was made" if attempt.ledger is None else "re-reading what was written"
+        said = _note(attempt) or (what if phase == telemetry.VERIFYING else "writing the receipt")
+        return line([Piece(said), Piece(_log_quiet(facts))], [], width)
+    return line(_speed(state, attempt, facts, width), [], width)
+
+
+def _speed(state: ConsoleState, attempt: Attempt, facts: Judgement, width: int) -> list[Piece]:
     now, mean = state.store.rate_now(attempt), state.store.rate_mean(attempt)
-    unit = attempt.progress.unit or "unit" if attempt.progress else "unit"
+    progress = attempt.progress
+    unit = progress.unit or "unit" if progress else "unit"
+    in_tokens = progress is None or progress.tokens is not None
     both = width >= _BOTH_RATES_COLUMNS
-    left = [Piece(f"{'now ' if both else ''}{fmt.rate(now.tokens_per_s)} tok/s, {fmt.rate(now.units_per_s)} {unit}s/s")]
-    left.append(Piece(f"mean {fmt.rate(mean.tokens_per_s)} tok/s" if both else "", PLAIN, 4))
-    left.append(Piece(f"last file {fmt.age(facts.last_file_age_s)} ago" if facts.last_file_age_s is not None else "no file yet"))
+    rates = [f"{fmt.rate(now.tokens_per_s)} tok/s"] if in_tokens else []
+    left = [Piece(f"{'now ' if both else ''}{', '.join([*rates, f'{fmt.rate(now.units_per_s)} {unit}s/s'])}")]
+    mean_rate = f"{fmt.rate(mean.tokens_per_s)} tok/s" if in_tokens else f"{fmt.rate(mean.units_per_s)} {unit}s/s"
+    left.append(Piece(f"mean {mean_rate}" if both else "", PLAIN, 4))
+    what, age_s = ("file", facts.last_file_age_s) if attempt.ledger is not None else (unit, facts.last_unit_age_s)
+    left.append(Piece(f"last {what} {fmt.age(age_s)} ago" if age_s is not None else f"no {what} yet"))
     if facts.usual_gap_s is not None and facts.longest_gap_s is not None:
         left.append(Piece(f"usual {fmt.age(facts.usual_gap_s)}, longest {fmt.age(facts.longest_gap_s)}", PLAIN, 3))
-    return line(left, [], width)
+    return left
 
 
-def _after(attempt: Attempt, width: int) -> Content:
+def _after(state: ConsoleState, attempt: Attempt, width: int) -> Content:
+    if attempt.done and attempt.outdated:
+        return line([Piece(f"outdated: {attempt.outdated}", WARN)], [], width)
     if attempt.done:
-        return line([Piece("every check passed", GOOD), Piece("d shows the numbers, > starts what comes next", MUTED, 1)], [], width)
+        return line([Piece("every check passed", GOOD), Piece(f"next: {gates.next_words(state)}", MUTED, 1)], [], width)
     return line([Piece("what is finished stays: > goes on from there; d shows the details", MUTED)], [], width)
+
+
+def _note(attempt: Attempt) -> str:
+    return attempt.progress.note if attempt.progress else ""
 
 
 def _log_quiet(facts: Judgement) -> str:
     return "" if facts.log_quiet_s is None else f"log quiet {fmt.duration(facts.log_quiet_s)}"
-
-
-def _process(state: ConsoleState, attempt: Attempt, width: int) -> Content:
-    view = state.view
-    since = view.age_s(attempt.started_boot_s, state.age_s) if view and attempt.live else None
-    tree = ""
-    if attempt.live and attempt.procs is not None:
-        tree = f"{attempt.procs} process{'' if attempt.procs == 1 else 'es'}, {fmt.size(attempt.rss_bytes)}"
-    pieces = [
-        Piece(f"attempt {attempt.id}", MUTED),
-        Piece(f"by {attempt.by}" if attempt.by else "", MUTED, 2),
-        Piece(f"running {fmt.duration(since)}" if since is not None else "", PLAIN),
-        Piece(f"pid {attempt.pid}" if attempt.pid is not None and attempt.live else "", PLAIN, 1),
-        Piece(tree, PLAIN, 3),
-        Piece("UNSUPERVISED" if attempt.live and attempt.supervised is False else "", WARN),
-    ]
-    return line(pieces, [], width)
-
-
-def _machine(state: ConsoleState, width: int) -> Content:
-    view = state.view
-    if view is None:
-        return Content()
-    ram = f"{fmt.size(view.ram_available_bytes.value)} of {fmt.size(view.ram_total_bytes.value)} RAM available"
-    disk = output_disk(state)
-    disk_age = view.age_s(disk.boot_s, state.age_s) if disk else None
-    pieces = [
-        Piece(
-            f"host load {fmt.rate(view.load1.value)} on {view.cpus or '?'} cores" if view.load1.known else f"host load {view.load1.why}",
-            MUTED,
-        ),
-        Piece(ram if view.ram_available_bytes.known else f"RAM {view.ram_available_bytes.why}", MUTED, 1),
-        Piece(f"{disk.path}: {fmt.size(disk.free_bytes.value)} free, read {fmt.age(disk_age)} ago" if disk else "", MUTED, 2),
-    ]
-    return line(pieces, [], width)
 
 
 def of(done: str, total: str) -> str:

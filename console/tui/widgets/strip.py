@@ -2,6 +2,7 @@
 
 from typing import ClassVar
 
+from rich.cells import cell_len
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -14,9 +15,9 @@ from console.tui import words
 from console.tui.state import ConsoleState
 from pipeline.contract.stages import STAGES, Stage
 
-_ROOMY_COLUMNS = 110
-_ALL_COLUMNS = 72
-"""Below this only the stages that this version has are shown."""
+_PADDING = 2
+_WAYS = ((words.ROOMY, True), (words.USUAL, True), (words.SHORT, True), (words.SHORT, False))
+"""From many words to few, at last without the stages that this version does not have: the first way that fits is taken."""
 
 
 class StageCell(Widget, can_focus=True):
@@ -40,11 +41,11 @@ class StageCell(Widget, can_focus=True):
         self.stage = stage
         self.tooltip = None if stage.built else Content(words.reason_not_built(stage.name))
         self._content = Content()
-        self.tick()
+        self.show(words.USUAL)
 
-    def tick(self) -> None:
-        text, style = words.cell(self.state, self.stage, self.app.size.width >= _ROOMY_COLUMNS if self.is_attached else False)
-        content = Content.styled(text, style)
+    def show(self, room: int) -> None:
+        """Draw it in as many words as there is room for."""
+        content = Content.styled(*words.cell(self.state, self.stage, room))
         if not content.is_same(self._content):
             wider = content.cell_length != self._content.cell_length
             self._content = content
@@ -81,7 +82,16 @@ class StageStrip(Horizontal):
             yield StageCell(self._state, stage)
 
     def tick(self) -> None:
-        all_of_them = self.size.width >= _ALL_COLUMNS or not self.size.width
+        room, all_of_them = way(self._state, self.size.width)
         for cell in self.query(StageCell):
             cell.display = cell.stage.built or all_of_them
-            cell.tick()
+            cell.show(room)
+
+
+def way(state: ConsoleState, columns: int) -> tuple[int, bool]:
+    """How many words the cells may take so that all are seen, and whether stages that are not built are among them."""
+    for room, all_of_them in _WAYS:
+        shown = [stage for stage in STAGES.values() if stage.built or all_of_them]
+        if not columns or sum(cell_len(words.cell(state, stage, room)[0]) + _PADDING for stage in shown) <= columns:
+            return room, all_of_them
+    return _WAYS[-1]

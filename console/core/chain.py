@@ -1,0 +1,122 @@
+"""The next step of the pipeline, from what the host shows. Pure; whoever takes the step asks again after it."""
+
+from collections.abc import Collection
+from typing import Literal, NamedTuple
+
+from console.core import service
+from console.core.attempt import UNKNOWN, Attempt
+from console.core.views import HostView
+from pipeline.contract import telemetry
+from pipeline.contract.stages import STAGES, Stage
+
+DATA_STAGES = ("serve", "generate", "prepare", "vocab", "extract")
+_ALL_GPUS, _THROUGH_SERVER = "all", "server"
+
+
+class Step(NamedTuple):
+    """``start`` and ``stop`` are to be done to ``stage``; ``wait``: it is under way; ``failed``: it needs a person."""
+
+    kind: Literal["start", "wait", "stop", "failed", "finished"]
+    stage: str
+    """Empty when all is finished, or nothing is told yet."""
+    why: str
+
+
+def next_step(view: HostView | None, through: Collection[str] = DATA_STAGES, forgiven: Collection[str] = ()) -> Step:
+    """What comes next so that every stage of ``through`` gets done.
+
+    ``through`` without ``serve``: the prompts go to a server that is none of ours to start or stop. ``forgiven``: ids of attempts that
+    ended badly and may be started again; nothing else that ended badly is. A stage whose output is outdated is to be run again. Stages
+    that do not stand in each other's way run beside each other.
+    """
+    if view is None or view.stages is None:
+        return Step("wait", "", "the host has not told yet")
+    chain = _Chain(view.stages, through, forgiven)
+    wanted = [STAGES[name] for name in STAGES if name in through]  # in the order of the pipeline
+    steps = [step for stage in wanted if (step := chain.step(stage))]
+    for kind in ("failed", "start", "stop"):
+        found = next((step for step in steps if step.kind == kind), None)
+        if found and kind == "failed" and (busy := chain.busy()):
+            return Step("wait", busy, f"{found.why}; {busy} goes on meanwhile")
+        if found:
+            return found
+    return steps[0] if steps else Step("finished", "", f"{', '.join(stage.name for stage in wanted if not stage.service)} done")
+
+
+class _Chain:
+    def __init__(self, stages: dict[str, Attempt], through: Collection[str], forgiven: Collection[str]):
+        self._stages = stages
+        self._through = through
+        self._forgiven = forgiven
+
+    def step(self, stage: Stage) -> Step | None:
+        """What this stage needs done now; None when it needs nothing, or waits for another one."""
+        one = self._stages.get(stage.name)
+        if one is not None and one.live and not stage.service:
+            return Step("wait", stage.name, f"{stage.name} is {one.state}")
+        if self._is_done(stage.name) or not self._is_ready(stage):
+            return None
+        if stage.service:
+            return self._service(stage, one)
+        if bad := self._bad(stage.name):
+            return bad
+        if stage.gpus == _THROUGH_SERVER and not self._is_up(_SERVER):
+            return None  # the service's own step comes first
+        if stage.gpus == _ALL_GPUS and (holder := self._holder(stage.name)):
+            return self._make_room(stage, holder)
+        outdated = one.outdated if one is not None and one.done else ""
+        return Step("start", stage.name, f"outdated: {outdated}" if outdated else "is next")
+
+    def busy(self) -> str:
+        """A stage, no service, that runs; empty when none does."""
+        return next((name for name, one in self._stages.items() if one.live and not STAGES[name].service), "")
+
+    def _service(self, stage: Stage, one: Attempt | None) -> Step | None:
+        """A service is up as long as a stage needs it: the one stage that works through the server."""
+        if not any(STAGES[name].gpus == _THROUGH_SERVER and not self._is_done(name) for name in self._through):
+            return None
+        if one is not None and one.live:
+            return None if self._is_up(stage.name) else Step("wait", stage.name, f"{stage.name} is {service.word(one)}")
+        if holder := self._holder(stage.name):
+            return Step("wait", holder, f"{holder} holds the GPUs that {stage.name} needs")
+        return self._bad(stage.name) or Step("start", stage.name, "is needed for generate")
+
+    def _make_room(self, stage: Stage, holder: str) -> Step:
+        if not STAGES[holder].service or self._stages[holder].state == telemetry.STOPPING:
+            return Step("wait", holder, f"{holder} holds the GPUs that {stage.name} needs")
+        if busy := next((name for name in self._through if STAGES[name].gpus == _THROUGH_SERVER and self._is_live(name)), ""):
+            return Step("wait", busy, f"{busy} works through {holder}")
+        return Step("stop", holder, f"{stage.name} needs its GPUs")
+
+    def _bad(self, name: str) -> Step | None:
+        """The step for a stage that ended other than well, unless that is forgiven. A service that was stopped on request ended well."""
+        one = self._stages.get(name)
+        if one is None or one.live or one.done or one.id in self._forgiven:
+            return None
+        if STAGES[name].service and one.state == telemetry.STOPPED:
+            return None
+        if one.state == UNKNOWN:
+            return Step("failed", name, f"how {name} stands is not known")
+        return Step("failed", name, f"{name} is {one.state}" + (f": {one.why}" if one.why else ""))
+
+    def _is_ready(self, stage: Stage) -> bool:
+        """Whether everything that it needs is done; services have their own step, and what is left out of ``through`` is not asked for."""
+        return all(self._is_done(name) for name in stage.needs if name in self._through and not STAGES[name].service)
+
+    def _is_done(self, name: str) -> bool:
+        one = self._stages.get(name)
+        return one is not None and one.done and not one.outdated and not STAGES[name].service
+
+    def _is_live(self, name: str) -> bool:
+        one = self._stages.get(name)
+        return one is not None and one.live
+
+    def _is_up(self, name: str) -> bool:
+        return name not in self._through or service.is_up(self._stages.get(name))
+
+    def _holder(self, name: str) -> str:
+        """Another live stage that has all the GPUs; empty when none has."""
+        return next((other for other, one in self._stages.items() if other != name and one.live and STAGES[other].gpus == _ALL_GPUS), "")
+
+
+_SERVER = next(stage.name for stage in STAGES.values() if stage.service)

@@ -1,0 +1,146 @@
+"""Taking the pipeline's steps on a host, one after the other or beside each other, until all is done or a person is needed."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from console.core import chain, service
+from console.core.attempt import Attempt
+from console.core.chain import Step
+from console.headless import audit, launching, outcome
+from console.headless.follow import Followed, Follower
+from console.headless.launching import Order
+from console.headless.output import Output, Result
+from console.headless.session import Session
+from pipeline.contract.stages import STAGES
+from pipeline.errors import EXIT_CANNOT_TELL, EXIT_DONE, EXIT_FAILED, StageError
+
+_LOOK_S = 0.5
+_LAST_WORDS_S = 5.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to take the steps of."""
+
+    host: str
+    run: str
+    interpreter_of: Callable[[str], str]
+    again: str
+    """How to go on when this command ends before the work does."""
+    through: tuple[str, ...] = chain.DATA_STAGES
+
+
+class Runner:
+    """Starts, follows and stops stages of one run. The session watches that run, and has a frame about it.
+
+    What ended badly before is what it goes on from; what ends badly meanwhile ends it.
+    """
+
+    def __init__(self, session: Session, plan: Plan, output: Output):
+        self._session, self._plan, self._output = session, plan, output
+        self._followers: dict[str, asyncio.Task[Result]] = {}
+        """By attempt id; each attempt has one, once."""
+        self._forgiven = {one.id for one in self._stages().values() if one.ended and not one.done}
+
+    async def run(self) -> Result:
+        """To the end: done, or why not, with a row for every stage. A cancelled one says what goes on without it."""
+        try:
+            return await self._steps()
+        except asyncio.CancelledError:
+            return self._left("interrupted")
+        except StageError as error:  # of one stage; what the others do is told with it
+            return self._ended(error.exit_code, str(error))
+        finally:
+            for task in self._followers.values():
+                task.cancel()
+            await asyncio.gather(*self._followers.values(), return_exceptions=True)
+
+    async def _steps(self) -> Result:
+        while not self._session.over:
+            self._follow_live()
+            step = chain.next_step(self._session.store.view, self._plan.through, self._forgiven)
+            if step.kind in ("finished", "failed"):
+                if self._followers:
+                    await asyncio.wait(self._followers.values(), timeout=_LAST_WORDS_S)
+                return self._ended(EXIT_DONE, "") if step.kind == "finished" else self._ended(self._exit_code(step), step.why)
+            if step.kind == "wait":
+                await self._session.wait(_LOOK_S)
+            else:
+                self._output.say(f"eaglewatch: {step.kind} {step.stage}: {step.why}")
+                await (self._start if step.kind == "start" else self._stop)(step.stage)
+        return self._left(self._session.now().words)
+
+    async def _start(self, stage: str) -> None:
+        plan, before = self._plan, self._session.store.attempt(stage)
+        try:
+            followed = await launching.launch(
+                self._session, Order(plan.host, plan.run, stage, plan.interpreter_of(stage), []), self._output
+            )
+            self._follow(followed)
+        except launching.HeldError as error:
+            self._output.say(f"eaglewatch: {error}; following it")
+
+        def told() -> bool:
+            one = self._session.store.attempt(stage)
+            return one is not None and (before is None or one.id != before.id or one.live)
+
+        while not told() and not self._session.over:  # an older frame would have it started again
+            await self._session.wait(_LOOK_S)
+
+    async def _stop(self, stage: str) -> None:
+        """Stop a service, and wait until it has ended."""
+        plan, one = self._plan, self._session.store.attempt(stage)
+        if one is None:
+            return
+        noted = {"host": plan.host, "run": plan.run, "stage": stage, "attempt": one.id, "pid": one.pid}
+        audit.record("stop", **noted, reply=None)
+        await self._session.link.stop(plan.run, stage, one.id, audit.who())
+        audit.record("stop", **noted, reply="asked")
+        await Follower(self._session, Followed(plan.host, plan.run, stage, one.id), self._output).watch()
+
+    def _follow_live(self) -> None:
+        """Have a follower for everything of the chain that runs, whoever started it."""
+        for name, one in self._stages().items():
+            if name in self._plan.through and one.live:
+                self._follow(Followed(self._plan.host, self._plan.run, name, one.id))
+
+    def _follow(self, followed: Followed) -> None:
+        """A service until it is up, everything else to its end."""
+        if followed.attempt not in self._followers:
+            follower = Follower(self._session, followed, self._output, until_up=STAGES[followed.stage].service)
+            self._followers[followed.attempt] = asyncio.ensure_future(follower.watch())
+
+    def _exit_code(self, step: Step) -> int:
+        one = self._session.store.attempt(step.stage)
+        code = outcome.exit_code(one) if one is not None else EXIT_FAILED
+        return EXIT_FAILED if code == EXIT_DONE else code
+
+    def _ended(self, code: int, error: str) -> Result:
+        if error:
+            self._output.say(f"eaglewatch: {error}")
+        if error and self._live():
+            self._output.say(f"eaglewatch: {self._what_goes_on()}")
+        return self._result(code, error)
+
+    def _left(self, reason: str) -> Result:
+        text = f"{reason}; {self._what_goes_on()}"
+        self._output.say(f"eaglewatch: {text}")
+        return self._result(EXIT_CANNOT_TELL, text)
+
+    def _result(self, code: int, error: str) -> Result:
+        view, stages = self._session.store.view, self._stages()
+        rows = {name: outcome.row(stages[name], view.boot_s if view else None) for name in self._plan.through if name in stages}
+        return Result(code, self._session.store.simulated, rows, error)
+
+    def _what_goes_on(self) -> str:
+        words = [f"{one.stage} ({service.word(one)})" if STAGES[one.stage].service else one.stage for one in self._live()]
+        goes_on = f"{' and '.join(words)} {'go' if len(words) > 1 else 'goes'} on" if words else "nothing of it runs now"
+        return f"{goes_on}; to go on from here: {self._plan.again}"
+
+    def _live(self) -> list[Attempt]:
+        return [one for one in self._stages().values() if one.live]
+
+    def _stages(self) -> dict[str, Attempt]:
+        view = self._session.store.view
+        return (view.stages if view else None) or {}

@@ -1,0 +1,157 @@
+"""Everything that is known before the server is needed: the prompts, what is answered already, the tokenizer. Nothing is asked here."""
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from pipeline.checks_model import check_model
+from pipeline.errors import UserError
+from pipeline.generation import choice, identity, sources
+from pipeline.generation.choice import Ask, Chosen
+from pipeline.generation.earlier import read_earlier
+from pipeline.generation.records import FAILED, HOLDOUTS, RESPONSES, AppendFile, Failure
+from pipeline.generation.sources import Row
+from pipeline.generation.tokens import Tokens
+from pipeline.log import say
+from pipeline.paths import resolve
+from pipeline.schema import Settings
+
+
+def output_directory(settings: Settings, run_directory: str) -> str:
+    return resolve(run_directory, settings.generate.output, identity.SETTING)
+
+
+class Plan:
+    """What is to be asked, and what is there."""
+
+    def __init__(
+        self, settings: Settings, run_directory: str, limit: int | None, holdout: int | None, verify_only: bool, look: Callable[[str], None]
+    ):
+        """``look`` is told what is being done, and raises what ends it. Raises UserError, StageError."""
+        generate = settings.generate
+        self.settings = settings
+        self.directory = output_directory(settings, run_directory)
+        self.source = sources.where(generate.prompts, run_directory)
+        self._look, self._doing = look, ""
+        self._holdout = generate.greedy_holdout if holdout is None else holdout
+        self._most = min((one for one in (limit, generate.max_prompts) if one is not None), default=None)
+        self._tell("reading what is there")
+        self.found = identity.load(self.directory)
+        """The manifest of earlier attempts."""
+        if not verify_only:
+            self._cut_torn_lines()
+        self.earlier = read_earlier(self.directory, strict=not verify_only)
+        model_path = resolve(run_directory, settings.model.path, "model.path")
+        self.fingerprint, vocab_size = _look_at_model(model_path)
+        if self.earlier.digests:
+            identity.check_settings(self.directory, self.found, generate)
+        self.check_model(generate.model)
+        self._tell("reading the prompts")
+        self.chosen = self._choose()
+        try:
+            self.whole = limit is None or self._most != limit or len(self.chosen.train) < limit
+            """Whether no prompt is left out because of ``--limit``."""
+            self._tell("loading the tokenizer")
+            self.tokens = Tokens.load(model_path, settings.model.trust_remote_code, generate.chat_template_args)
+            self.vocab_size = vocab_size or len(self.tokens)
+            self.bad = [_bad_row(bad) for bad in self.chosen.bad]
+            self.kept = {one.id: one for one in self.bad} | self._would_fail_again()
+            """Failures that count as they are: bad rows, and prompts that would fail again."""
+            self.asks: list[Ask] = [ask for ask in self.chosen.asks() if ask.id not in self.earlier.digests and ask.id not in self.kept]
+        except BaseException:
+            self.chosen.close()
+            raise
+
+    def check_model(self, served: str | None) -> None:
+        """Raise UserError when the answers that are there are another model's. ``served``: its name at the server, where that is known."""
+        if self.earlier.digests:
+            identity.check_model(self.directory, self.found, self.fingerprint, served)
+
+    def unlisted(self) -> list[Failure]:
+        """Bad rows that earlier attempts did not list, or listed for another reason."""
+        return [one for one in self.bad if getattr(self.earlier.failures.get(one.id), "reason", None) != one.reason]
+
+    def _tell(self, doing: str) -> None:
+        self._doing = doing
+        self._look(doing)
+
+    def _cut_torn_lines(self) -> None:
+        for name in (RESPONSES, HOLDOUTS, FAILED):
+            if os.path.lexists(os.path.join(self.directory, name)):
+                file = AppendFile(os.path.join(self.directory, name))
+                file.close()
+                if file.cut_bytes:
+                    say(f"{name}: the last line was torn; {file.cut_bytes:,} bytes are cut off, and its prompt is asked again")
+
+    def _choose(self) -> Chosen:
+        seed = self.settings.generate.seed
+        chosen = choice.choose(self._rows(), self.directory, self._most, self._holdout, seed, self.earlier.answered())
+        try:
+            self._check_choice(chosen)
+            self._check_same_prompts(chosen)
+        except BaseException:
+            chosen.close()
+            raise
+        return chosen
+
+    def _check_choice(self, chosen: Chosen) -> None:
+        if not chosen.asks():
+            first = f", the first bad one: {chosen.bad[0].id}: {chosen.bad[0].reason}: {chosen.bad[0].detail}" if chosen.bad else ""
+            raise UserError(f"generate.prompts: {self.source} holds no prompt that can be asked: {chosen.rows:,} rows{first}")
+        if len(chosen.holdout) < self._holdout:
+            raise UserError(
+                f"generate.greedy_holdout: {self._holdout:,} prompts are to be held out, but only {len(chosen.holdout):,} of {self.source} "
+                "are not answered for training already; lower it, or add prompts"
+            )
+
+    def _check_same_prompts(self, chosen: Chosen) -> None:
+        """Raise UserError when answers are there to prompts that the source no longer holds, or holds with another text."""
+        answered = self.earlier.digests
+        wanted = {ask.id: ask.digest for ask in chosen.asks()}
+        changed = {name for name, digest in answered.items() if wanted.get(name, digest) != digest}
+        strange = answered.keys() - wanted.keys()
+        if strange:  # of an attempt with a higher limit, or of another source
+            strange -= choice.names(self._rows())
+        if changed or strange:
+            name = min(changed or strange)
+            what = "asks something else now" if changed else "is not among them"
+            raise UserError(
+                f"{identity.SETTING}: {self.directory} holds answers to other prompts than those of {self.source}: "
+                f"{name!r} {what} ({len(changed) + len(strange):,} such of {len(answered):,}); "
+                f"choose another {identity.SETTING}, or move it away"
+            )
+
+    def _rows(self) -> Iterator[Row]:
+        return self._watched(sources.rows(self.source))
+
+    def _watched(self, rows: Iterable[Any]) -> Iterator[Any]:
+        for row in rows:
+            self._look(self._doing)
+            yield row
+
+    def _would_fail_again(self) -> dict[str, Failure]:
+        """While nothing is answered, a refusal may be the server's or the settings' fault, and counts for nothing."""
+        if not self.earlier.digests:
+            return {}
+        kept = {}
+        for ask in self.chosen.asks():
+            failure = self.earlier.failures.get(ask.id)
+            if failure is not None and failure.permanent and failure.prompt_sha256 == ask.digest:
+                kept[ask.id] = failure
+        return kept
+
+
+def _look_at_model(path: str) -> tuple[str | None, int | None]:
+    """(fingerprint, vocabulary); None where the weights are elsewhere: the tokenizer is needed here, they are not."""
+    try:
+        info = check_model(path)
+    except UserError as error:
+        say(f"note: the verifier is not fingerprinted: {error}")
+        return None, None
+    return info.fingerprint, info.vocab_size
+
+
+def _bad_row(bad: choice.Bad) -> Failure:
+    now = round(time.time(), 3)
+    return Failure(id=bad.id, reason=bad.reason, detail=bad.detail, tries=0, wall_s=now, split=None, permanent=True, prompt_sha256=None)

@@ -1,0 +1,123 @@
+"""What keeps a holder running, and how it is stopped for good: a systemd unit, a docker or podman container, an attempt of ours.
+
+A process that a manager keeps is never signalled before its manager was stopped: another one would come.
+"""
+
+import os
+import pwd
+import re
+import subprocess
+import time
+from typing import Any, Callable, Dict, List, NamedTuple, Optional
+
+from pipeline.contract.stages import JOBS
+from pipeline.contract.telemetry import LIVE_STATES
+from pipeline.host import managers, ours, spawn, state, stop
+from pipeline.host.errors import RequestError
+
+SYSTEMD, DOCKER, PODMAN, ATTEMPT = "systemd", "docker", "podman", "attempt"
+_NAME = re.compile(r"[A-Za-z0-9_.:@\\][A-Za-z0-9_.:@\\-]{0,255}\Z")
+_POLL_S = 0.1
+_SPARE_S = 15.0
+"""What a command may take beyond the grace that it gives."""
+_SAID_BYTES = 4000
+
+Manager = Dict[str, Any]
+"""{how, name, ...}: ``how`` is one of the words above, ``name`` what a person calls it."""
+
+
+class Stopped(NamedTuple):
+    ok: bool
+    how: str
+    """The command, or what was asked."""
+    said: str
+    seconds: float
+
+
+def of_attempt(attempt: Dict[str, Any]) -> Manager:
+    return {"how": ATTEMPT, "name": "%s/%s" % (attempt["run"], attempt["stage"]), **attempt}
+
+
+def of_place(place: managers.Place, uid: Optional[int]) -> Optional[Manager]:
+    """The manager of a place; None when there is none, or none that is stopped from here (a pod, a nested or a foreign container)."""
+    if place.unit is not None and (not place.containers or place.unit_has_container):
+        if not _NAME.match(place.unit) or (place.unit_uid not in (None, os.geteuid()) and os.geteuid() != 0):
+            return None
+        return {"how": SYSTEMD, "name": place.unit, "unit": place.unit, "unit_uid": place.unit_uid}
+    if place.unit is not None or place.pod is not None or len(place.containers) != 1:
+        return None
+    (container,) = place.containers
+    if container.runtime not in (DOCKER, PODMAN):
+        return None
+    if container.runtime == PODMAN and place.unit_uid not in (None, os.geteuid()):
+        return None
+    return {"how": container.runtime, "name": container.id[:12], "id": container.id}
+
+
+def command(manager: Manager, grace_s: float) -> List[str]:
+    """The command that stops a unit or a container."""
+    if manager["how"] in (DOCKER, PODMAN):
+        return [manager["how"], "stop", "-t", "%d" % max(0, round(grace_s)), manager["id"]]
+    uid = manager.get("unit_uid")
+    if uid is None:
+        return ["systemctl", "--no-ask-password", "stop", manager["unit"]]
+    if uid == os.geteuid():
+        return ["systemctl", "--user", "stop", manager["unit"]]
+    return ["systemctl", "--user", "-M", "%s@" % pwd.getpwuid(uid).pw_name, "stop", manager["unit"]]
+
+
+def stop_manager(manager: Manager, grace_s: float, data_dir: str, by: str, cancelled: Callable[[], bool]) -> Stopped:
+    """Stop it and wait until it says so, in bounded time. A cancel ends the wait, not what was asked for."""
+    began = time.monotonic()
+    if manager["how"] == ATTEMPT:
+        ok, how, said = _stop_attempt(manager, data_dir, by, cancelled)
+    else:
+        ok, how, said = _run(manager, grace_s, cancelled)
+    return Stopped(ok, how, said, round(time.monotonic() - began, 2))
+
+
+def _run(manager: Manager, grace_s: float, cancelled: Callable[[], bool]) -> Any:
+    words = []
+    try:
+        words = command(manager, grace_s)
+        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    except (OSError, KeyError) as error:
+        return False, " ".join(words), "cannot be run: %s" % error
+    assert process.stdout is not None
+    os.set_blocking(process.stdout.fileno(), False)
+    said, deadline = b"", time.monotonic() + grace_s + _SPARE_S
+    why = ""
+    while True:
+        code = process.poll()
+        said += process.stdout.read() or b""
+        said = said[-_SAID_BYTES:]
+        if code is not None:
+            break
+        if cancelled() or time.monotonic() > deadline:
+            why = "cancelled while it stopped; it may still stop" if cancelled() else "no end of it after %.0f s" % (grace_s + _SPARE_S)
+            process.kill()  # the client that waits; what it asked for goes on
+            process.wait()
+            break
+        time.sleep(_POLL_S)
+    process.stdout.close()
+    text = said.decode("utf-8", "replace").strip()
+    return code == 0 and not why, " ".join(words), why or text or ("exit code %s" % code if code else "")
+
+
+def _stop_attempt(manager: Manager, data_dir: str, by: str, cancelled: Callable[[], bool]) -> Any:
+    how = "stop of %s, attempt %s" % (manager["name"], manager["attempt"])
+    directory = ours.directory_of(data_dir, manager)
+    if directory is None:
+        return False, how, "no such attempt"
+    try:
+        stop.request_stop(directory, by, None, spawn.code_root())
+    except RequestError as error:
+        return False, how, str(error)
+    deadline = time.monotonic() + JOBS[manager["stage"]].grace_s + 2 * _SPARE_S
+    while True:
+        view = state.view(directory)
+        if view["state"] not in LIVE_STATES:
+            return True, how, "%s %s" % (view["state"], view["why"])
+        if cancelled() or time.monotonic() > deadline:
+            return False, how, "cancelled while it stopped" if cancelled() else "it is still %s" % view["state"]
+        time.sleep(_POLL_S)

@@ -1,0 +1,1 @@
+"""What the prepare stage is made of."""

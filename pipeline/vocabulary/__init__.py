@@ -1,0 +1,1 @@
+"""What the vocab stage is made of."""

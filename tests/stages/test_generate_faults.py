@@ -1,0 +1,265 @@
+"""A server that fails in every way it can: each counted under its name, nothing lost in silence, nobody listed for a dead server."""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from generate_runs import answered, facts, failed, generate, lines, make_run, manifest, newest, numbered, output, question, refused
+
+from pipeline.generation import asking, client, watch
+from tests.fakes import openai_server
+from tests.fakes.openai_server import FakeServer
+
+ROWS = numbered(8)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pauses of a test's size."""
+    monkeypatch.setattr(asking, "BACKOFF_S", 0.02)
+    monkeypatch.setattr(watch, "FIRST_PAUSE_S", 0.05)
+    monkeypatch.setattr(watch, "LONGEST_PAUSE_S", 0.1)
+
+
+@pytest.fixture
+def server(chat_verifier: Path) -> Iterator[FakeServer]:
+    with FakeServer(chat_verifier) as server:
+        yield server
+
+
+def faulty(faults: dict[int, str], times: int = 1000) -> Callable[[str, int], "str | None"]:
+    """Questions by number that get a fault, the first ``times`` times."""
+    by_text = {question(number): fault for number, fault in faults.items()}
+    return lambda text, before: by_text.get(text) if before < times else None
+
+
+def events(run: Path) -> list[dict[str, Any]]:
+    specs = (run / "stages" / "generate").glob("*/spec.json")
+    path = max(specs, key=lambda path: path.stat().st_mtime_ns).with_name("events.jsonl")
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_what_passes_is_tried_again_and_counted(chat_verifier: Path, server: FakeServer, tmp_path: Path) -> None:
+    faults = {0: "500", 1: "429", 2: "503", 3: "close", 4: "cut", 5: "no json", 6: "no choices", 7: "no ids", 8: "empty", 9: "unfinished"}
+    faults |= {10: "abort", 11: "outside", 12: "drip", 13: "502", 14: "hang"}
+    server.fault = faulty(faults, times=1)
+    run = make_run(tmp_path / "run", chat_verifier, server, numbered(16), concurrency=16, request_timeout_s=4.0)
+    began = time.monotonic()
+    assert generate(run) == 0
+    assert sorted(answered(run)) == sorted(f"q{number}" for number in range(16)) and failed(run) == {}
+    assert time.monotonic() - began > 0.3, "Retry-After is waited for"
+    retries = newest(run, "receipt.json")["retries"]
+    assert retries == {
+        "server error": 3,
+        "server busy": 1,
+        "connection closed before the whole answer": 2,
+        "answer is no JSON": 1,
+        "answer without choices": 1,
+        "answer without token ids": 1,
+        "answer without tokens": 1,
+        "answer without a finish reason": 1,
+        "aborted by the server": 1,
+        "token ids outside the vocabulary": 1,
+        "timed out": 2,
+    }
+    assert facts(run)["retries"][0].startswith("15: 3 server error") and set(server.asked.values()) == {1, 2}
+
+
+def test_what_does_not_pass_is_listed_by_name_and_tried_again_only_where_that_helps(
+    chat_verifier: Path, server: FakeServer, tmp_path: Path
+) -> None:
+    faults = {0: "400", 1: "422", 2: "413", 3: "500", 4: "no choices", 5: "no reasoning", 6: "403"}
+    server.fault = faulty(faults)
+    run = make_run(tmp_path / "run", chat_verifier, server, ROWS, require_reasoning=True)
+    assert generate(run) == 0
+    assert answered(run) == ["q7"] and failed(run) == {
+        "q0": "too long",
+        "q1": "rejected by the server",
+        "q2": "too long",
+        "q3": "server error",
+        "q4": "answer without choices",
+        "q5": "answer without reasoning",
+        "q6": "access denied",
+    }
+    detail = {line["id"]: line for line in lines(run, "failed.jsonl")}
+    assert detail["q0"]["detail"] == "HTTP 400: This model's maximum context length is 1024 tokens\\x1b[31m, the prompt is longer"
+    assert {name: line["tries"] for name, line in detail.items()} == {"q0": 1, "q1": 1, "q2": 1, "q3": 3, "q4": 2, "q5": 2, "q6": 1}
+    asked = [request for request in server.requests if request["messages"][-1]["content"] == question(5)]
+    assert asked[0]["seed"] != asked[1]["seed"], "the same seed would give the same answer"
+    receipt = newest(run, "receipt.json")
+    assert (receipt["verified"], receipt["samples"], receipt["failed"], receipt["planned_samples"]) == (True, 1, 7, 8)
+    assert receipt["failed_by_reason"]["too long"] == 2 and manifest(run)["complete"] is True
+    text, level = facts(run)["failed"]
+    assert text.startswith("7: 2 too long") and level == "bad"
+    before = dict(server.asked)
+    server.fault = lambda text, before: None
+    assert generate(run) == 0
+    assert sorted(answered(run)) == ["q3", "q4", "q5", "q6", "q7"], "those of the prompt itself are not asked again"
+    assert {text: count - before[text] for text, count in server.asked.items()} == {
+        question(number): int(number in (3, 4, 5, 6)) for number in range(8)
+    }
+    assert newest(run, "receipt.json")["failed_by_reason"] == {"too long": 2, "rejected by the server": 1}
+    assert len(lines(run, "failed.jsonl")) == 7
+
+
+def test_ids_and_texts_that_do_not_agree_are_marked_and_counted(chat_verifier: Path, server: FakeServer, tmp_path: Path) -> None:
+    server.fault = faulty({0: "odd ids", 1: "other template", 2: "other text", 3: "no reasoning"})
+    run = make_run(
+        tmp_path / "run", chat_verifier, server, [*ROWS[:5], {"id": "special", "prompt": "What does <|end|> mean, and <think>?"}]
+    )
+    assert generate(run) == 0
+    by_id = {line["id"]: line for line in lines(run)}
+    assert {name for name, line in by_id.items() if line["ids_match"] is not True} == {"q0", "q1", "q2"}
+    assert by_id["q0"]["mismatch"]["part"] == "response" and by_id["q0"]["compared_by"] == "template"
+    first = by_id["q0"]["mismatch"]
+    assert by_id["q0"]["response_token_ids"][first["position"]] == first["server_id"] != first["template_id"]
+    assert by_id["q1"]["mismatch"] | {"template_id": 0} == {
+        "part": "prompt",
+        "position": 3,
+        "server_id": by_id["q1"]["prompt_token_ids"][3],
+        "template_id": 0,
+    }
+    assert by_id["q2"]["marks"] == ["text is not what the ids decode to"] and by_id["q3"]["reasoning"] is None
+    assert by_id["special"]["marks"] == ["special tokens in the prompt's text"] and by_id["special"]["ids_match"] is True
+    receipt = newest(run, "receipt.json")
+    assert receipt["mismatched"] == {"response": 2, "prompt": 1} and receipt["with_reasoning"] == pytest.approx(4 / 6, abs=1e-5)
+    assert facts(run)["ids"] == ("not the template's: 2 response, 1 prompt", "warn")
+    assert facts(run)["marked"][0] == "1 text is not what the ids decode to, 1 special tokens in the prompt's text"
+
+
+def test_another_template_at_the_server_is_told_at_once(
+    chat_verifier: Path, server: FakeServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.fault = lambda text, before: "other template"
+    assert generate(make_run(tmp_path / "run", chat_verifier, server, ROWS[:2])) == 0
+    log = capsys.readouterr().out
+    assert "the server's prompt ids are not what the chat template of model.path gives: at position 3" in log
+
+
+def test_cut_answers_are_told(chat_verifier: Path, server: FakeServer, tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", chat_verifier, server, ROWS, max_response_tokens=9)
+    assert generate(run) == 0
+    assert {line["finish_reason"] for line in lines(run)} == {"length"}
+    assert {(line["ids_match"], line["compared_by"]) for line in lines(run)} == {(True, "template")}
+    assert newest(run, "receipt.json")["truncated"] == 8 and facts(run)["cut"] == ("8 at the length limit", "warn")
+
+
+@pytest.mark.parametrize("fault", ["500", "no ids", "close", "404"])
+def test_a_broken_server_stops_the_stage_and_no_prompt_is_listed(
+    fault: str, chat_verifier: Path, server: FakeServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = {question(0), question(1), ""}
+    server.fault = lambda text, before: None if text in good else fault
+    run = make_run(tmp_path / "run", chat_verifier, server, numbered(40), breaker_failures=6, max_retries=1)
+    error = refused(run, capsys, code=1)
+    assert "6 failures in a row and no answer between them" in error and "start again" in error
+    assert sorted(answered(run)) == ["q0", "q1"] and failed(run) == {} and manifest(run)["complete"] is False
+    assert sum(server.asked.values()) < 30
+    server.fault = lambda text, before: None
+    assert generate(run) == 0 and len(answered(run)) == 40 and server.asked[question(0)] == 1
+
+
+def test_failures_of_the_prompts_own_do_not_stop_the_stage(chat_verifier: Path, server: FakeServer, tmp_path: Path) -> None:
+    server.fault = lambda text, before: "400" if text not in ("", question(29)) else None
+    run = make_run(tmp_path / "run", chat_verifier, server, numbered(30), breaker_failures=3)
+    assert generate(run) == 0 and answered(run) == ["q29"] and len(failed(run)) == 29
+
+
+def test_nothing_answered_is_a_failure(chat_verifier: Path, server: FakeServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    server.fault = lambda text, before: "400" if text else None
+    run = make_run(tmp_path / "run", chat_verifier, server, ROWS)
+    assert "no prompt was answered: 8 too long" in refused(run, capsys, code=1)
+    assert newest(run, "receipt.json")["verified"] is False and manifest(run)["complete"] is False
+    server.fault = lambda text, before: None
+    assert generate(run, "--set", "generate.temperature=0.5") == 0, "no answers are there that other settings could not mix with"
+    assert len(answered(run)) == 8 and newest(run, "receipt.json")["failed"] == 0, "the refusals may have been the settings' fault"
+
+
+def test_a_server_that_dies_and_comes_back_costs_no_prompt(chat_verifier: Path, server: FakeServer, tmp_path: Path) -> None:
+    died = threading.Event()
+
+    def fault(text: str, before: int) -> "str | None":
+        if text == question(5) and not died.is_set():
+            died.set()
+            return "die"
+        return None
+
+    server.fault = fault
+    run = make_run(tmp_path / "run", chat_verifier, server, numbered(30), max_retries=0, breaker_failures=2)
+
+    def bring_back() -> None:
+        died.wait(30)
+        time.sleep(0.3)
+        server.start()
+
+    helper = threading.Thread(target=bring_back)
+    helper.start()
+    assert generate(run) == 0
+    helper.join(30)
+    assert len(answered(run)) == len(set(answered(run))) == 30 and failed(run) == {}
+    assert newest(run, "receipt.json")["retries"] == {}
+
+
+def test_a_server_that_stays_away_ends_the_stage(
+    chat_verifier: Path, server: FakeServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.fault = faulty({3: "die"})
+    run = make_run(tmp_path / "run", chat_verifier, server, ROWS, concurrency=1, max_retries=0, breaker_failures=1)
+    error = refused(run, capsys, "--set", "serve.ready_timeout_s=0.3", code=1)
+    assert "the server has been gone for" in error and "connection refused" in error and "start serve again" in error
+    assert answered(run) == ["q0", "q1", "q2"] and failed(run) == {}
+    text, level = facts(run)["server"]
+    assert text.startswith("gone for") and level == "bad"
+
+
+@pytest.mark.parametrize("healthy", [True, None])
+def test_a_server_that_hangs_is_told_so(
+    healthy: "bool | None",
+    chat_verifier: Path,
+    server: FakeServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name, value in (("GUARD_EVERY_S", 0.1), ("QUIET_S", 0.3), ("STUCK_S", 1.5)):
+        monkeypatch.setattr(watch, name, value)
+    monkeypatch.setattr("pipeline.serving.api.HEALTH_TIMEOUT_S", 0.2)
+
+    def fault(text: str, before: int) -> "str | None":
+        if text == question(2):
+            server.healthy = healthy
+            return "hang"
+        return None
+
+    server.fault = fault
+    run = make_run(tmp_path / "run", chat_verifier, server, ROWS, concurrency=1)
+    error = refused(run, capsys, code=1)
+    assert "the server hangs: no answer and no token for" in error and "1 requests on their way" in error
+    assert ("/health answers" if healthy else "/health: ") in error
+    assert answered(run) == ["q0", "q1"] and failed(run) == {}
+
+
+def test_a_slow_server_whose_counter_moves_does_not_hang(
+    chat_verifier: Path, server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("GUARD_EVERY_S", 0.05), ("QUIET_S", 0.1), ("STUCK_S", 0.4)):
+        monkeypatch.setattr(watch, name, value)
+    server.answer_s, server.moves = 1.0, 1
+    assert generate(make_run(tmp_path / "run", chat_verifier, server, ROWS[:1])) == 0
+    server.moves = 0
+    run = make_run(tmp_path / "still", chat_verifier, server, ROWS[:1])
+    assert generate(run) == 1 and answered(run) == []
+
+
+def test_an_answer_without_end_is_cut_off(chat_verifier: Path, server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server.fault = faulty({0: "drip"})
+    monkeypatch.setattr(client, "_MOST_ANSWER_BYTES", 2000)
+    monkeypatch.setattr(client, "_MOST_BYTES_A_TOKEN", 1)
+    monkeypatch.setattr(openai_server, "DRIP", b" " * 500)
+    run = make_run(tmp_path / "run", chat_verifier, server, ROWS[:1], max_response_tokens=4)
+    assert generate(run) == 1 and failed(run) == {"q0": "answer is too large"}
+    assert output(run).is_dir()

@@ -1,0 +1,62 @@
+"""Acting on the data stages: input in doubt, the server that holds the GPUs, and which of several is looked at."""
+
+import data_scenes
+import scenes
+from fakes import Fixture, app_of, confirm, redraw, showing, until
+
+from console.tui.screens.confirm import ReasonScreen
+
+
+async def test_input_in_doubt_takes_a_typed_reason_which_goes_with_the_launch() -> None:
+    fixture = Fixture(frames=data_scenes.outdated())
+    async with showing(fixture, 100, 30) as pilot:
+        app_of(pilot).flows.start("extract")
+        await until(pilot, lambda: isinstance(pilot.app.screen, ReasonScreen))
+        assert "prepare is OUTDATED: made of another output of generate" in await redraw(pilot)
+        await pilot.press("enter", "tab", "enter")  # without a reason there is no yes
+        await pilot.pause()
+        assert not fixture.link.ops("launch")
+        app_of(pilot).flows.start("extract")
+        await until(pilot, lambda: isinstance(pilot.app.screen, ReasonScreen))
+        await pilot.press(*"only a test", "tab", "tab", "enter")
+        await until(pilot, lambda: fixture.link.ops("launch"))
+        (launched,) = fixture.link.ops("launch")
+        assert (launched["stage"], launched["args"]) == ("extract", ["--override", "only a test"])
+
+
+async def test_the_next_step_stops_the_server_when_the_extraction_needs_its_gpus() -> None:
+    fixture = Fixture(frames=[scenes.frame(stages=scenes.stages(serve=data_scenes.serve()))])
+    async with showing(fixture) as pilot:
+        await pilot.press("greater_than_sign")
+        text = await confirm(pilot)
+        assert "extract needs its GPUs" in text and "nothing works through it now" in text
+        await until(pilot, lambda: fixture.link.ops("stop"))
+        assert fixture.link.ops("stop")[0]["stage"] == "serve"
+
+
+async def test_a_server_that_works_says_who_would_fail_without_it_and_its_end_is_no_card() -> None:
+    fixture = Fixture(frames=data_scenes.generating())
+    async with showing(fixture) as pilot:
+        app_of(pilot).flows.stop("serve")
+        text = await confirm(pilot)
+        assert "generate works through it now, and will fail" in text
+        await until(pilot, lambda: fixture.link.ops("stop"))
+        gone = data_scenes.serve(state="STOPPED", why="stopped by me", ended_boot_s=scenes.NOW_S)
+        fixture.link.feed(scenes.frame(scenes.NOW_S + 1, stages={**scenes.stages(), "serve": gone}))
+        await until(pilot, lambda: any("serve was stopped: stopped by me" in one.message for one in pilot.app._notifications))
+
+
+async def test_the_strip_chooses_which_of_several_is_looked_at_and_escape_goes_back() -> None:
+    fixture = Fixture(frames=data_scenes.generating())
+    async with showing(fixture) as pilot:
+        assert "GENERATE STEADY" in await redraw(pilot)
+        await pilot.press("tab")
+        fixture.link.feed(data_scenes.generating()[-1])
+        shown = await redraw(pilot)
+        for words in ("SERVE UP  for 2 h 3 min", "last answer 1.6 s ago", "answers at http://127.0.0.1:8000/v1", "requests 64 running"):
+            assert words in shown
+        await until(pilot, lambda: fixture.link.ops("tail")[-1]["stage"] == "serve")
+        await pilot.press("l")
+        assert "SERVE UP" in await redraw(pilot), "the log can be read meanwhile"
+        await pilot.press("escape")
+        assert "GENERATE STEADY" in await redraw(pilot)
