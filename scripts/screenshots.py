@@ -8,6 +8,7 @@ import asyncio
 import io
 import os
 import pty
+import re
 import select
 import subprocess
 import sys
@@ -72,6 +73,13 @@ def save(name: str, title: str, text: str) -> None:
     print(path.relative_to(ROOT))
 
 
+def without_paths(svg: str) -> str:
+    """Where this machine keeps its files says nothing to others: replaced by paths of the same width, cut off where those were."""
+    for real, told in ((tempfile.gettempdir() + r"/tmp\w{8}", "/home/you/.local/state"), (re.escape(str(ROOT.parent)), "/opt/eaglewatch")):
+        svg = re.sub(real, lambda found, told=told: told[: len(found.group())].ljust(len(found.group()), "_"), svg)
+    return svg
+
+
 async def screens() -> None:
     """The console while it runs the rehearsal's pipeline, from the loading server to the last card. Raises RuntimeError when something
     does not come.
@@ -100,7 +108,7 @@ async def screens() -> None:
             app.tick()
             await pilot.pause()
             path = ROOT / "screenshots" / f"{name}.svg"
-            path.write_text(app.export_screenshot(title="eaglewatch rehearse"), encoding="utf-8")
+            path.write_text(without_paths(app.export_screenshot(title="eaglewatch rehearse")), encoding="utf-8")
             print(path.relative_to(ROOT))
 
         def done(stage: str) -> int:
