@@ -146,7 +146,8 @@ def rows_file(directory: str) -> str | None:
 def is_same(built: str | None, present: str) -> bool:
     """Whether ``present`` already is the dataset in ``built`` (None: no dataset), undamaged. Raises OSError."""
     if built is None:
-        return not os.path.lexists(os.path.join(present, _STATE))
+        # Both: a kill between the two unlinks of ``switch`` leaves the second.
+        return not any(os.path.lexists(os.path.join(present, name)) for name in (_STATE, _INFO))
     for name in (_STATE, _INFO):
         if not os.path.isfile(os.path.join(present, name)) or _read(os.path.join(present, name)) != _read(os.path.join(built, name)):
             return False
