@@ -10,13 +10,13 @@ import signal
 import sys
 from typing import Any, NoReturn
 
-from console import interrupt, words
+from console import cli_options, interrupt, words
 from pipeline.contract.rehearsal import FAULTS
 from pipeline.contract.stages import STAGES
 from pipeline.errors import EXIT_CANNOT_TELL, StageError, UserError
 
 _HOST_HELP = "'rehearsal', a host of hosts.toml, an ssh alias, or user@host:port"
-_COMMANDS = ("console", "rehearse", "status", "init", "run", "attach", "stop", "config")
+_COMMANDS = ("console", "rehearse", "status", "init", "run", "attach", "stop", "free-gpus", "preflight", "config")
 _EXIT_CODES = "Exit codes: 0 done, 1 failed, 2 usage or settings, 3 cannot tell (the outcome is not known here)."
 
 
@@ -109,9 +109,31 @@ def parser() -> argparse.ArgumentParser:
     stop.add_argument("--stage", required=True, type=words.stage, metavar="STAGE")
     stop.add_argument("--yes", action="store_true", help="do not ask")
 
+    _free_gpus(command("free-gpus", "free_gpus", "show who holds a host's GPUs; free them after a typed phrase, with proof"))
+
+    text = "look at everything that a stage needs, before anything expensive; starts nothing"
+    cli_options.preflight(command("preflight", "preflight", text), _HOST_HELP)
+
     config = command("config", "show_config", "print the resolved configuration and where each value comes from")
     config.add_argument("host", metavar="HOST", nargs="?", help="only this host")
     return top
+
+
+def _free_gpus(free: argparse.ArgumentParser) -> None:
+    free.epilog = f"{_EXIT_CODES} 10: nobody holds them, but an idle baseline stays, which is not 0 MiB. 11: held."
+    free.add_argument("host", metavar="HOST", help=_HOST_HELP)
+    what = free.add_mutually_exclusive_group(required=True)
+    what.add_argument("--plan", action="store_true", help="who holds them, what would be done in which order, and the phrase; does nothing")
+    what.add_argument("--confirm", metavar="PHRASE", help="the phrase, as --plan shows it: look again, do it, follow it, prove it")
+    what.add_argument("--show", action="store_true", help="follow the one that runs, or show the receipt of the newest")
+    what.add_argument("--cancel", action="store_true", help="stop the one that runs at its next wait; what was signalled stays so")
+    free.add_argument("--run", type=words.run_name, metavar="NAME", help="the run whose processes are proposed; it is recorded there")
+    free.add_argument("--gpus", nargs="+", metavar="GPU", help="only these: indices or UUIDs")
+    which = free.add_mutually_exclusive_group()
+    which.add_argument("--select", nargs="+", type=words.positive, metavar="PID", help="end these, not the proposed ones")
+    which.add_argument("--all", action="store_true", help="end every one that may be ended from here")
+    free.add_argument("--digest", metavar="PLAN", help="with --confirm: only if the plan is still the one that --plan showed")
+    free.add_argument("--accept-baseline", action="store_true", help="accept for the run the few MiB of idle GPUs; never called 0")
 
 
 def _screen_options(command: argparse.ArgumentParser) -> None:

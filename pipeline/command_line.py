@@ -6,6 +6,7 @@ import os
 import sys
 
 from pipeline import attempt, inputs, provenance, settings
+from pipeline.contract import preflight
 from pipeline.contract.rehearsal import ENV_HOME
 from pipeline.contract.stages import STAGES
 from pipeline.errors import EXIT_DONE, StageError, UserError
@@ -13,8 +14,11 @@ from pipeline.visible import visible
 
 
 def run(argv: list[str] | None) -> int:
-    """Run one stage and return its exit code. Raises KeyboardInterrupt; a StageError is told in one line."""
-    arguments = _parser().parse_args(argv)
+    """Run one stage, or its preflight, and return the exit code. Raises KeyboardInterrupt; a StageError is told in one line."""
+    words = sys.argv[1:] if argv is None else argv
+    if words[:1] == [preflight.COMMAND]:
+        return importlib.import_module("pipeline.preflights.command").run(words[1:])
+    arguments = _parser().parse_args(words)
     try:
         _run(arguments)
     except StageError as error:
@@ -24,7 +28,11 @@ def run(argv: list[str] | None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m pipeline", description="Run one stage of a run on this machine.")
+    parser = argparse.ArgumentParser(
+        prog="python -m pipeline",
+        description="Run one stage of a run on this machine.",
+        epilog=f"{preflight.COMMAND} STAGE --run DIR looks at everything that a stage needs, and runs nothing.",
+    )
     stages = parser.add_subparsers(dest="stage", required=True, metavar="STAGE")
     for stage in STAGES.values():
         if stage.built:

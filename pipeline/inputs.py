@@ -25,7 +25,7 @@ _DONE = {"generate": "prompts answered", "prepare": "samples written"}
 _OUTPUT_LOCK = {layout.OUTPUT_LOCK}
 
 
-class _Problem(NamedTuple):
+class Problem(NamedTuple):
     """Something about the input that must not be. ``fatal``: nothing is there that an override could let through."""
 
     what: str
@@ -38,16 +38,9 @@ def check(attempt: Attempt, settings: Settings, run_directory: str, override: st
 
     Raises StageError when an override cannot be recorded: then it is not done either.
     """
-    stage = attempt.stage
-    resolved = run_settings.to_json(settings)
-    problems: list[_Problem] = []
-    foreign = _foreign_data(settings, run_directory, resolved) if stage == "extract" else None
-    if foreign:
-        say(f"extract.data is {foreign}, which is not this run's prepare.output: nothing is known here of how it was made")
-    else:
-        sources = OUTPUTS[stage].inputs if stage in OUTPUTS else ()
-        problems = [problem for source in sources for problem in _look_at(source, run_directory, resolved)]
-        problems += _other_verifier(stage, run_directory, resolved, verifier)
+    problems, note = find(attempt.stage, settings, run_directory, verifier)
+    if note:
+        say(note)
     fatal = [problem for problem in problems if problem.fatal]
     if fatal or (problems and not override):
         first = (fatal or problems)[0]
@@ -55,9 +48,20 @@ def check(attempt: Attempt, settings: Settings, run_directory: str, override: st
         choice = "" if first.fatal else ", or add --override REASON, which is logged"
         raise UserError(f"{first.what}{more}; {first.mend}{choice}")
     if override and not problems:
-        say(f"note: --override has nothing to override: the input of {stage} is complete and up to date, as far as it is known")
+        say(f"note: --override has nothing to override: the input of {attempt.stage} is complete and up to date, as far as it is known")
     elif override:
         _record(attempt, run_directory, override, [problem.what for problem in problems])
+
+
+def find(stage: str, settings: Settings, run_directory: str, verifier: Verifier) -> tuple[list[Problem], str]:
+    """(what is not as it must be, a note): "" when there is nothing to note. Only a look."""
+    resolved = run_settings.to_json(settings)
+    foreign = _foreign_data(settings, run_directory, resolved) if stage == "extract" else None
+    if foreign:
+        return [], f"extract.data is {foreign}, which is not this run's prepare.output: nothing is known here of how it was made"
+    sources = OUTPUTS[stage].inputs if stage in OUTPUTS else ()
+    problems = [problem for source in sources for problem in _look_at(source, run_directory, resolved)]
+    return problems + _other_verifier(stage, run_directory, resolved, verifier), ""
 
 
 def _foreign_data(settings: Settings, run_directory: str, resolved: dict[str, Any]) -> str | None:
@@ -67,29 +71,29 @@ def _foreign_data(settings: Settings, run_directory: str, resolved: dict[str, An
     return data if own is None or os.path.realpath(data) != os.path.realpath(own) else None
 
 
-def _look_at(source: str, run_directory: str, resolved: dict[str, Any]) -> list[_Problem]:
+def _look_at(source: str, run_directory: str, resolved: dict[str, Any]) -> list[Problem]:
     directory = output_directory(run_directory, source, resolved) or ""
     shown = os.path.relpath(directory, run_directory) if directory.startswith(run_directory + os.sep) else directory
     name = OUTPUTS[source].manifest
     manifest = read_manifest(run_directory, source, resolved)
     again = f"run {source} first"
     if manifest is None and os.path.lexists(os.path.join(directory, name)):
-        return [_Problem(f"{shown}/{name} is damaged: nothing tells what {source} made there", f"run {source} again")]
+        return [Problem(f"{shown}/{name} is damaged: nothing tells what {source} made there", f"run {source} again")]
     if manifest is None:
         if _is_empty(directory):
-            return [_Problem(f"{source} has not made {shown} yet", again, fatal=True)]
-        return [_Problem(f"{shown} has no {name}: {source} has not finished there, or something else made it", again)]
+            return [Problem(f"{source} has not made {shown} yet", again, fatal=True)]
+        return [Problem(f"{shown} has no {name}: {source} has not finished there, or something else made it", again)]
     if manifest.get("complete") is not True:
-        return [_Problem(f"{source} is not complete{_how_far(source, manifest)}", "finish it")]
+        return [Problem(f"{source} is not complete{_how_far(source, manifest)}", "finish it")]
     why = outdated(run_directory, resolved).get(source)
     if why:
-        return [_Problem(f"{source} is outdated: {why}", f"run {source} again")]
+        return [Problem(f"{source} is outdated: {why}", f"run {source} again")]
     if fingerprint(source, manifest) is None:
-        return [_Problem(f"{shown}/{name} has no fingerprint of what it describes", f"run {source} again")]
+        return [Problem(f"{shown}/{name} has no fingerprint of what it describes", f"run {source} again")]
     return []
 
 
-def _other_verifier(stage: str, run_directory: str, resolved: dict[str, Any], verifier: Verifier) -> list[_Problem]:
+def _other_verifier(stage: str, run_directory: str, resolved: dict[str, Any], verifier: Verifier) -> list[Problem]:
     """Answers of one model teach a drafter of another one nothing."""
     if "generate" not in _sources(stage) or verifier.fingerprint is None:
         return []
@@ -100,7 +104,7 @@ def _other_verifier(stage: str, run_directory: str, resolved: dict[str, Any], ve
     what = (
         f"the answers are of another verifier (fingerprint {made_with[:12]}) than the one in {verifier.path} ({verifier.fingerprint[:12]})"
     )
-    return [_Problem(what, "set model.path to the verifier that answered, or generate anew")]
+    return [Problem(what, "set model.path to the verifier that answered, or generate anew")]
 
 
 def _sources(stage: str) -> set[str]:

@@ -138,7 +138,11 @@ async def _send(session: Session, order: Order, pending: audit.Pending, output: 
     audit.record("launch", **noted, interpreter=order.interpreter, args=order.args, reply=None)
     try:
         told = await asyncio.to_thread(checkout.to_environment)
-        reply = await session.link.launch(order.run, order.stage, pending.attempt, order.interpreter, order.args, told, audit.who())
+        gpus = {"expected_gpus": session.host.expected_gpus, "gpu_uuids": list(session.host.gpu_uuids)}
+        override = _override(order.args)
+        reply = await session.link.launch(
+            order.run, order.stage, pending.attempt, order.interpreter, order.args, told, audit.who(), gpus=gpus, override=override
+        )
     except RemoteError as error:
         audit.record("launch", **noted, reply=f"error: {error}")
         if isinstance(error, AgentError) and not error.unanswered:
@@ -150,6 +154,16 @@ async def _send(session: Session, order: Order, pending: audit.Pending, output: 
     followed = Followed(order.host, order.run, order.stage, pending.attempt)
     _tell(reply, state, followed, output)
     return followed
+
+
+def _override(args: list[str]) -> str | None:
+    """The reason of ``--override REASON``: the host's gate hears it as well as the stage."""
+    for at, word in enumerate(args):
+        if word == "--override" and at + 1 < len(args):
+            return args[at + 1]
+        if word.startswith("--override="):
+            return word.partition("=")[2]
+    return None
 
 
 class HeldError(UserError):

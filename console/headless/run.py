@@ -39,7 +39,7 @@ async def _run(arguments: argparse.Namespace, host: Host, wanted: Wanted | None,
         followed = await launching.live_attempt(session, order, wanted, output)
         if followed is None:
             if not interpreter:
-                await _choose(session, arguments, host)
+                await no_interpreter(session, arguments, host)
             if wanted is not None:
                 await launching.put_settings(session, name, run, wanted, arguments.replace_settings)
             try:
@@ -86,7 +86,7 @@ async def _changed_copy(arguments: argparse.Namespace, session: Session) -> Want
     return run_settings.from_text(there or "", origin, arguments.overrides)
 
 
-async def _choose(session: Session, arguments: argparse.Namespace, host: Host) -> NoReturn:
+async def no_interpreter(session: Session, arguments: argparse.Namespace, host: Host) -> NoReturn:
     """Never chooses: raises UserError with the interpreters that the host has, and the lines for hosts.toml. RemoteError."""
     stage = arguments.stage
     reply = await session.link.request("interpreters", SURVEY_S)

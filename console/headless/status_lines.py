@@ -2,13 +2,14 @@
 
 from typing import Any
 
-from console.core import fmt, sanitize
+from console.core import fmt, free_live, free_memory, sanitize
 from console.core.reading import Reading
 from console.core.servers import Server
 from console.core.store import Store
 from console.core.views import Gpu, GpuProcess, HostView
 from console.headless import outcome
 from console.headless.lines import LinkNow, fact_words, gpu_summary, gpu_words, link_json, state_words
+from pipeline.contract import free
 from pipeline.contract.stages import STAGES
 
 _METRICS = ("total_bytes", "used_bytes", "reserved_bytes", "util_pct", "power_w", "temp_c", "sm_mhz")
@@ -31,6 +32,9 @@ def table(store: Store, host: str, link: LinkNow, runs: list[str]) -> list[str]:
         for stage, words, facts in _stages(store):
             rows += [f"  {stage}  {words}", *(f"      {fact}" for fact in facts)]
     rows += _servers(view)
+    if free.ACTION in view.actions:
+        freed = view.actions[free.ACTION]
+        rows.append(f"{free.ACTION}: {free_live.standing(freed)}; all of it: eaglewatch {free.ACTION} {host} --show")
     rows += [f"runs: {', '.join(runs)}"] if runs else []
     return rows
 
@@ -91,15 +95,17 @@ def _gpu_rows(view: HostView, link: LinkNow) -> list[str]:
         used = _shown(gpu.used_bytes, fmt.mib) + ("" if gpu.reserve_apart is not False else " with reserve")
         rest = (gpu.util_pct, gpu.power_w, gpu.temp_c)
         numbers = [f"{value.value:.0f}" if value.value is not None else _short(value) for value in rest]
-        rows.append(f"{gpu.index:>4} {used:>16} {numbers[0]:>5} {numbers[1]:>6} {numbers[2]:>4}  {_holders(gpu)}")
+        rows.append(f"{gpu.index:>4} {used:>16} {numbers[0]:>5} {numbers[1]:>6} {numbers[2]:>4}  {_holders(gpu, view)}")
     driver = f", driver {view.nvml.driver}" if view.nvml and view.nvml.driver else ""
     rows.append(f"GPU readings {fmt.age(gpus.age_s)} old, NVML {gpus.state}{driver}{': ' + gpus.why if gpus.why else ''}")
     return rows
 
 
-def _holders(gpu: Gpu) -> str:
+def _holders(gpu: Gpu, view: HostView) -> str:
     if gpu.procs is None:
         return f"process list not read{': ' + gpu.error if gpu.error else ''}"
+    if not gpu.procs and free_memory.is_accepted(gpu.used_bytes.value, view.baseline_accepted.get(gpu.uuid)):
+        return free_memory.ACCEPTED
     shown = [f"pid {one.pid} {sanitize.line(one.name, _NAME_CHARS)}".strip() for one in gpu.procs[:_SHOWN_HOLDERS]]
     more = len(gpu.procs) - len(shown)
     return ", ".join(shown) + (f" and {more} more" if more > 0 else "") if shown else "nobody listed"

@@ -1,15 +1,13 @@
 """``eaglewatch stop``: say what will be stopped, ask, ask the host, and wait until it has ended."""
 
 import argparse
-import asyncio
-import sys
 from collections.abc import Coroutine
 from typing import Any
 
 from console.config import Host
 from console.core import fmt, reading
 from console.core.attempt import Attempt
-from console.headless import audit, hosts, outcome
+from console.headless import asking, audit, hosts, outcome
 from console.headless.attach import choose_attempt
 from console.headless.follow import Followed, Follower, finish
 from console.headless.output import FailedError, Output, Result
@@ -20,7 +18,7 @@ from pipeline.errors import EXIT_DONE, EXIT_FAILED, UserError
 
 
 def command(arguments: argparse.Namespace, output: Output) -> Coroutine[Any, Any, int]:
-    if not arguments.yes and (sys.stdin is None or not sys.stdin.isatty()):
+    if not arguments.yes and not asking.can_ask():
         raise UserError("stop asks before it acts, and there is no terminal to ask on: add --yes")
     return _stop(arguments, hosts.find(arguments.host, output), output)
 
@@ -33,7 +31,7 @@ async def _stop(arguments: argparse.Namespace, host: Host, output: Output) -> in
         if not one.live:
             raise UserError(f"{one.stage} of run {arguments.run} on {arguments.host} does not run: {outcome.words(one)}")
         output.say(f"eaglewatch: stops {_what(session, one, arguments.run, arguments.host)}")
-        if not arguments.yes and not await _confirmed():
+        if not arguments.yes and not await asking.confirmed("Stop it?"):
             raise FailedError("nothing was stopped")
         await _ask_host(session, one, arguments)
         followed = Followed(arguments.host, arguments.run, one.stage, one.id)
@@ -45,19 +43,6 @@ def _what(session: Session, one: Attempt, run: str, host: str) -> str:
     since = view.boot_s - one.started_boot_s if view and one.started_boot_s is not None else None
     done = f", {fmt.share(progress.done, progress.total)} {progress.unit or 'unit'}s done" if progress else ""
     return f"{one.stage} of run {run} on {host}: pid {one.pid}, started {fmt.duration(since)} ago by {one.by}{done}. What is finished stays"
-
-
-async def _confirmed() -> bool:
-    """Whether the operator types y. Waits on the descriptor, so that Ctrl-C still works."""
-    sys.stderr.write("Stop it? [y/N] ")
-    sys.stderr.flush()
-    loop, readable = asyncio.get_running_loop(), asyncio.Event()
-    loop.add_reader(sys.stdin.fileno(), readable.set)
-    try:
-        await readable.wait()
-    finally:
-        loop.remove_reader(sys.stdin.fileno())
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 async def _ask_host(session: Session, one: Attempt, arguments: argparse.Namespace) -> None:

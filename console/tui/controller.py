@@ -10,6 +10,8 @@ from textual.message import Message
 
 from console.core import sanitize
 from console.core.attempt import Attempt
+from console.tui.action_notices import ActionNotices
+from console.tui.free_requests import FreeRequests
 from console.tui.keeper import ControlKeeper
 from console.tui.log_follower import LogFollower
 from console.tui.lookups import Lookups
@@ -28,7 +30,7 @@ SLEPT_S = 3.0
 CLOSE_S = 3.0
 
 
-class Controller(Lookups):
+class Controller(Lookups, FreeRequests):
     """Make it, ``start`` it after the first paint, ``tick`` it, ``close`` it. ``post`` gives messages to the app."""
 
     def __init__(
@@ -55,6 +57,7 @@ class Controller(Lookups):
         self._suspended_s: float | None = None
         self._hello: Any = None
         self._seen_live: set[str] = set()
+        self._notices = ActionNotices(state)
         self._start_asked = options.start is not None
         self.tick()
 
@@ -161,6 +164,8 @@ class Controller(Lookups):
             return
         first = state.history.newest is None
         state.history.observe(view)
+        for text, severity in self._notices.of(view):
+            self._post(Said(text, severity))
         if state.run is not None and view.run is not None and view.run.name == state.run:
             self._notice_ends(view.stages or {})
             self._keeper.heard()

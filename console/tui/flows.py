@@ -8,11 +8,11 @@ from console.core.attempt import Attempt
 from console.core.chain import DATA_STAGES
 from console.tui import gates, screenshot, serving, themes, words
 from console.tui.dialogs import Dialogs
+from console.tui.freeing import Freeing
 from console.tui.screens.audit import AuditScreen
 from console.tui.screens.details import DetailsScreen
 from console.tui.screens.done import EndedScreen
 from console.tui.screens.evidence import EvidenceScreen
-from console.tui.screens.free_gpus import FreeGpusScreen
 from console.tui.screens.help import HelpScreen
 from console.tui.screens.problem import ProblemScreen
 from console.tui.screens.samples import SamplesScreen
@@ -33,6 +33,7 @@ class Flows:
     def __init__(self, app: "ConsoleApp"):
         self._app = app
         self._ask = Dialogs(app)
+        self._freeing = Freeing(app)
 
     @property
     def _state(self) -> ConsoleState:
@@ -53,6 +54,9 @@ class Flows:
     def stop_stage(self) -> None:
         self._run(self._ask.choose_stop())
 
+    def free_gpus(self) -> None:
+        self._run(self._freeing.free())
+
     def take_over(self) -> None:
         self._run(self._ask.take_over())
 
@@ -66,14 +70,11 @@ class Flows:
 
     # Looking.
 
-    def free_gpus(self) -> None:
-        self._app.push_screen(FreeGpusScreen(self._state))
-
     def evidence(self) -> None:
         self._app.push_screen(EvidenceScreen(self._state))
 
     def audit(self) -> None:
-        self._app.push_screen(AuditScreen(self._state, config.state_dir() / "audit.jsonl"))
+        self._app.push_screen(AuditScreen(self._state, config.state_dir() / "audit.jsonl", self._app.controller.host_audit))
 
     def help(self) -> None:
         self._app.push_screen(HelpScreen(self._state))

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 from textual.content import Content
 
-from console.core import fmt, reading
+from console.core import fmt, free_memory, reading
 from console.core.attempt import Attempt
 from console.tui import gates, words
 from console.tui.draw import MUTED, WARN, rows
 from console.tui.state import ConsoleState
 from console.tui.widgets.header import target
+from pipeline.contract import free
 from pipeline.contract.stages import STAGES
 
 if TYPE_CHECKING:
@@ -106,7 +107,9 @@ def gpus_now(state: ConsoleState) -> str:
         return f"memory of none of {len(view.gpus)} could be read"
     span = fmt.mib(min(known)) if min(known) == max(known) else f"{fmt.mib(min(known))} to {fmt.mib(max(known))}"
     of = f"each of {len(known)}" if len(known) == len(view.gpus) else f"{len(known)} of {len(view.gpus)} read,"
-    return f"{of} holds {span} MiB, read {age} ago"
+    idle = any(free_memory.is_accepted(gpu.used_bytes.value, view.baseline_accepted.get(gpu.uuid)) for gpu in view.gpus)
+    note = f" ({free_memory.ACCEPTED})" if idle and max(known) <= free.IDLE_CAP_BYTES else ""
+    return f"{of} holds {span} MiB{note}, read {age} ago"
 
 
 def no_interpreter(state: ConsoleState, stage: str) -> str:

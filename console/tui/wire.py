@@ -9,7 +9,7 @@ from console import config
 from console.config import Host
 from console.core import reading, sanitize
 from console.core.attempt import name
-from console.headless import audit, hosts, launching, rehearse, run_settings
+from console.headless import audit, freeing, hosts, launching, rehearse, run_settings
 from console.headless.launching import Order
 from console.headless.output import Output
 from console.headless.rehearse_extract import covers
@@ -25,7 +25,10 @@ from pipeline.contract import layout, telemetry
 from pipeline.contract.rehearsal import extract_only_settings_file
 from pipeline.errors import UserError
 
-__all__ = ["Link", "Order", "ScreenSession", "audit", "control", "covers", "interpreter_of", "launch", "open_host", "outputs"]
+__all__ = [
+    "AgentError", "Link", "Order", "ScreenSession", "audit", "control", "covers", "errors", "freeing", "interpreter_of", "launch",
+    "open_host", "outputs",
+]  # fmt: skip
 
 SURVEY_S = 45.0
 """The host gives itself 30 s."""

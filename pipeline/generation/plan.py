@@ -1,6 +1,7 @@
 """Everything that is known before the server is needed: the prompts, what is answered already, the tokenizer. Nothing is asked here."""
 
 import os
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -86,7 +87,8 @@ class Plan:
 
     def _choose(self) -> Chosen:
         seed = self.settings.generate.seed
-        chosen = choice.choose(self._rows(), self.directory, self._most, self._holdout, seed, self.earlier.answered())
+        scratch = self.directory if os.path.isdir(self.directory) else tempfile.gettempdir()  # whoever only looks does not make it
+        chosen = choice.choose(self._rows(), scratch, self._most, self._holdout, seed, self.earlier.answered())
         try:
             self._check_choice(chosen)
             self._check_same_prompts(chosen)

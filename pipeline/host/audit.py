@@ -3,11 +3,35 @@
 import json
 import os
 import time
-from typing import Any, Dict
+from typing import Any, Dict, List
 
 from pipeline.contract import layout
 from pipeline.contract.clock import boot_s
+from pipeline.contract.files import loads
 from pipeline.host import procs
+
+_READ_BYTES = 1 << 20
+MOST_LINES = 500
+
+
+def newest(data_dir: str, count: int) -> List[Dict[str, Any]]:
+    """The newest lines, oldest first; [] when nothing was recorded yet. Lines that are no JSON object are left out. Raises OSError."""
+    try:
+        with open(os.path.join(data_dir, layout.AUDIT), "rb") as file:
+            start = max(0, os.fstat(file.fileno()).st_size - _READ_BYTES)
+            file.seek(start)
+            lines = file.read().splitlines()[1 if start else 0 :]
+    except FileNotFoundError:
+        return []
+    return [value for value in (_object(line) for line in lines[-count:]) if value is not None]
+
+
+def _object(line: bytes) -> "Dict[str, Any] | None":
+    try:
+        value = loads(line.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def append(data_dir: str, line: Dict[str, Any]) -> None:

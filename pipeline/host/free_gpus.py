@@ -48,6 +48,7 @@ class Freeing:
         nvml: Session,
         times: Times = Times(),  # noqa: B008 - a constant
         cancelled: Callable[[], bool] = lambda: False,
+        report: Optional[Report] = None,
     ):
         self.directory, self.data_dir, self.order, self.by, self.nvml, self.times, self.cancelled = (
             directory, data_dir, order, by, nvml, times, cancelled
@@ -55,7 +56,7 @@ class Freeing:
         self.plan: free_order.Plan = order["plan"]
         self.run_name: Optional[str] = self.plan["run"]
         self.expected = free_order.expected(self.plan)
-        self.report = Report(directory)
+        self.report = report or Report(directory)
         self.curve = free_release.Curve()
         self.report.curve = self.curve.points
         self.known: Set[str] = set()

@@ -17,8 +17,12 @@ _SHOWN = 50
 class Report:
     """Of one attempt. A full disk hides what is told, never what is done; only the first step insists (``begin`` with ``must``)."""
 
-    def __init__(self, directory: str):
+    def __init__(self, directory: str, action: str = "free-gpus", receipt: str = layout.RECEIPT):
+        """``receipt`` is the name of the file that it ends in."""
         self.directory = directory
+        self.told: Dict[str, Any] = {}
+        """The receipt, once there is one."""
+        self._action, self._receipt = action, receipt
         self.times: Dict[str, float] = {}
         """Seconds a step."""
         self.step = ""
@@ -40,6 +44,10 @@ class Report:
         self.times[self.step] = round(self.times.get(self.step, 0.0) + seconds, 3)
         self._event(events.STEP, False, step=self.step, begins=False, result=result, seconds=seconds, **fields)
         print(time.strftime("%H:%M:%S"), self.step, "->", result, _short(fields), flush=True)
+
+    def resume(self, step: str, began_boot_s: float) -> None:
+        """Go on with a step of this report, in which another one has told its own."""
+        self.step, self._began_s = step, began_boot_s
 
     def progress(self, left_s: Optional[float], note: str, force: bool = False, **fields: Any) -> None:
         """Publish where the action is: at most four times a second unless ``force``."""
@@ -63,8 +71,9 @@ class Report:
         """Publish the receipt; False when the disk refuses it: then nothing counts as verified."""
         attempt = os.path.basename(self.directory)
         times = {"boot_id": procs.this_boot(), "boot_s": round(boot_s(), 3), "wall_s": round(time.time(), 3)}
+        self.told = dict(value, attempt=attempt, stage=self._action, **times)
         try:
-            write_json(os.path.join(self.directory, layout.RECEIPT), dict(value, attempt=attempt, stage="free-gpus", **times))
+            write_json(os.path.join(self.directory, self._receipt), self.told)
             return True
         except OSError as error:
             print("the receipt cannot be written: %s" % error, flush=True)

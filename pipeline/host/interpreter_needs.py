@@ -3,6 +3,7 @@
 import os
 from typing import Dict, List, Optional, Tuple
 
+from pipeline.contract import versions as tested
 from pipeline.host import spawn
 
 DISTRIBUTIONS = (
@@ -10,16 +11,16 @@ DISTRIBUTIONS = (
 )  # fmt: skip
 
 
-def _any(*names: str) -> Dict[str, Optional[Tuple[int, ...]]]:
-    return dict.fromkeys(names)
+def _all(*names: str) -> Dict[str, Optional[Tuple[int, ...]]]:
+    return {name: tested.oldest(name) for name in names}
 
 
 NEEDS: Dict[str, Tuple[Tuple[int, int], Dict[str, Optional[Tuple[int, ...]]]]] = {
-    "serve": ((3, 11), _any("vllm", "httpx", "msgspec")),
-    "generate": ((3, 11), _any("openai", "httpx", "tenacity", "transformers", "datasets", "pyarrow", "msgspec")),
-    "prepare": ((3, 11), _any("datasets", "numpy", "transformers", "msgspec")),
-    "vocab": ((3, 11), _any("torch", "transformers", "datasets", "numpy", "speculators", "msgspec")),
-    "extract": ((3, 11), dict(_any("torch", "transformers", "datasets", "numpy", "msgspec"), safetensors=(0, 8))),
+    "serve": ((3, 11), _all("vllm", "httpx", "msgspec")),
+    "generate": ((3, 11), _all("openai", "httpx", "tenacity", "transformers", "datasets", "pyarrow", "msgspec")),
+    "prepare": ((3, 11), _all("datasets", "numpy", "transformers", "msgspec")),
+    "vocab": ((3, 11), _all("torch", "transformers", "datasets", "numpy", "speculators", "msgspec")),
+    "extract": ((3, 11), _all("torch", "transformers", "datasets", "numpy", "msgspec", "safetensors")),
 }
 """Of the stages that this version has code for: the oldest Python, and distributions with the oldest version that will do."""
 _NOT_IN_REHEARSAL = ("vllm",)
@@ -37,21 +38,10 @@ def lacking(stage: str, python: Tuple[int, ...], versions: Dict[str, str]) -> Li
             continue
         if name not in versions:
             reasons.append(f"no {name}")
-        elif oldest is not None and _numbers(versions[name]) < oldest:
+        elif oldest is not None and tested.numbers(versions[name]) < oldest:
             reasons.append(f"{name} {_dotted(oldest)} or newer (this is {versions[name]})")
     return reasons
 
 
 def _dotted(version: Tuple[int, ...]) -> str:
     return ".".join(str(part) for part in version)
-
-
-def _numbers(version: str) -> Tuple[int, ...]:
-    """The leading numbers of a version such as 0.8.0rc1."""
-    numbers = []
-    for part in version.split(".")[:3]:
-        digits = part[: len(part) - len(part.lstrip("0123456789"))]
-        if not digits:
-            break
-        numbers.append(int(digits))
-    return tuple(numbers)

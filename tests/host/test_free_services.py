@@ -10,14 +10,11 @@ from pathlib import Path
 import nvml_fakes
 import pytest
 from freeing_runs import LABEL, QUICK, Box
+from stand_ins import into, stand_in
 
 from pipeline.host import managers, services
 
 CONTAINER = "c0ffee" * 10 + "c0de"
-
-
-def cgroup_root() -> Path:
-    return next(path for path in (Path("/sys/fs/cgroup/systemd"), Path("/sys/fs/cgroup/unified"), Path("/sys/fs/cgroup")) if path.is_dir())
 
 
 @pytest.fixture
@@ -30,32 +27,6 @@ def box(tmp_path: Path, data_dir: Path, code_dir: Path, monkeypatch: pytest.Monk
     one = Box(tmp_path, data_dir, code_dir)
     yield one
     one.end()
-
-
-@pytest.fixture
-def group(request: pytest.FixtureRequest) -> Iterator[Path]:
-    path = cgroup_root() / str(request.param)
-    path.mkdir()
-    yield path
-    for _ in range(1000):
-        try:
-            path.rmdir()
-            return
-        except OSError:
-            for pid in (path / "cgroup.procs").read_text().split():
-                os.kill(int(pid), 9)
-
-
-def stand_in(box: Box, name: str, body: str) -> Path:
-    """A script in the place of ``name``, which writes how it was called into ``calls``."""
-    path = box.root / "bin" / name
-    path.write_text(f'#!/bin/sh\n# STAND-IN for {name}\necho {name} "$@" >> {box.root}/calls\n{body}\n')
-    path.chmod(0o755)
-    return path
-
-
-def into(group: Path, pid: int) -> None:
-    (group / "cgroup.procs").write_text(str(pid))
 
 
 @pytest.mark.parametrize("group", ["ew-test-vllm-k25.service"], indirect=True)

@@ -168,7 +168,8 @@ def test_our_own_attempt_is_stopped_by_its_supervisor(start: Start, data_dir: Pa
     job.write_text(f"#!{sys.executable}\nimport time\ntime.sleep(600)\n")
     job.chmod(0o755)
     attempt = layout.new_attempt_id()
-    reply = agent.ask("launch", run=RUN, stage="serve", attempt=attempt, by="t", interpreter=str(job), args=[], env={})
+    fields = {"stage": "serve", "attempt": attempt, "interpreter": str(job), "gpus": {"expected_gpus": 8}}
+    reply = agent.ask("launch", run=RUN, by="t", args=[], env={}, **fields)
     sim_gpus.hold(str(gpus), 3, 700, pid=reply["pid"])
     plan = plan_of(agent, RUN)
     (row,) = plan["rows"]

@@ -7,14 +7,16 @@ from collections.abc import Callable
 from typing import Any
 
 import data_scenes
+import free_scenes
 import pytest
 import scenes
-from fakes import FakeLink, Fixture, app_of, painted, until
+from fakes import SETTINGS, FakeLink, Fixture, app_of, painted, until
 from textual.pilot import Pilot
 
 from console.headless import audit
 from console.remote.state import LinkStatus
 
+STORY = free_scenes.receipt(free_scenes.STORY_MIB)
 SIZES = [(80, 24), (120, 40)]
 HELD = {"yours": False, "holder": {"by": "anna on laptop", "since_boot_s": scenes.NOW_S - 1260}, "boot_s": scenes.NOW_S}
 
@@ -32,6 +34,16 @@ def no_runs() -> Fixture:
         link.answers["runs"] = {"runs": []}
 
     return Fixture(run=None, frames=[scenes.frame(run=None, stages={})], prepare=prepare)
+
+
+def freeing(at: dict[str, Any] | None, receipt: dict[str, Any] | None = None) -> Fixture:
+    """GPUs that a vLLM of nobody's run holds, and how freeing them stands."""
+
+    def prepare(link: FakeLink) -> None:
+        told = {"receipt": receipt, "events": free_scenes.events()}
+        link.answers["read"] = lambda fields: {"value": told.get(fields["what"], SETTINGS)}
+
+    return Fixture(frames=[free_scenes.frame(at)], prepare=prepare)
 
 
 def says(*status: Any) -> Callable[[Fixture], None]:
@@ -55,6 +67,11 @@ def doubted(fixture: Fixture) -> None:
     fixture.made.flows.start("extract")
 
 
+def quiet(fixture: Fixture) -> None:
+    """Without what passes by: it would be gone on a slow machine."""
+    fixture.made.clear_notifications()
+
+
 def nothing(fixture: Fixture) -> None:
     return
 
@@ -75,7 +92,10 @@ STATES: dict[str, State] = {
     "asleep": (steady, asleep, ()),
     "login_refused": (lambda: Fixture(connected=False), says(*REFUSED), ()),
     "second_console": (second, nothing, ()),
-    "free_gpus": (steady, nothing, ("F",)),
+    "free_gpus": (lambda: freeing(None), nothing, ("F",)),
+    "free_phrase": (lambda: freeing(None), nothing, ("F", "a", "tab", "tab", "enter")),
+    "free_live": (lambda: freeing(free_scenes.action()), quiet, ("F",)),
+    "free_receipt": (lambda: freeing(free_scenes.ended(STORY), STORY), quiet, ("F", "shift+tab", "enter")),
     "start_dialog": (lambda: Fixture(frames=scenes.ready()), nothing, ("greater_than_sign",)),
     "reason_dialog": (lambda: Fixture(frames=data_scenes.outdated()), doubted, ()),
     "serve_loading": (lambda: Fixture(frames=data_scenes.serve_loading(), log=scenes.LOG), nothing, ()),

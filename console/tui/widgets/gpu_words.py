@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from console.core import fmt
+from console.core import fmt, free_memory
 from console.core.reading import Reading
 from console.core.views import Gpu, GpuProcess, HostView
 from console.tui.draw import BAD, MUTED, PLAIN, WARN, Piece
@@ -53,6 +53,8 @@ def holders(gpu: Gpu, view: HostView) -> tuple[str, str]:
     if gpu.procs is None:
         return "? list not readable", WARN
     if not gpu.procs:
+        if free_memory.is_accepted(gpu.used_bytes.value, view.baseline_accepted.get(gpu.uuid)):
+            return free_memory.ACCEPTED, PLAIN
         hidden = gpu.used_bytes.value is not None and gpu.used_bytes.value > _IDLE_BYTES
         return ("? held, no holder listed", WARN) if hidden else ("no process", MUTED)
     first, *others = sorted(gpu.procs, key=lambda one: -(one.bytes.value or 0.0))

@@ -1,0 +1,197 @@
+"""The receipt of freeing GPUs, in words: the verdict a GPU, what became of each process, and what it took. Shape: docs/wire.md."""
+
+from typing import Any
+
+import msgspec
+
+from console.core import fmt, free_memory, reading
+from pipeline.contract import free
+
+_MAX = 400
+_LONG = 2000
+
+
+class GpuEnd(msgspec.Struct, frozen=True):
+    """What is proven of one GPU. Bytes; None: not read."""
+
+    index: int
+    uuid: str
+    before: float | None
+    readings: tuple[float | None, ...]
+    verdict: str
+    kind: str
+    detail: str
+    accepted: bool
+    """An idle baseline that was accepted for the run: usable, and not 0."""
+
+    @property
+    def word(self) -> str:
+        return free_memory.ACCEPTED if self.accepted else self.verdict
+
+    @property
+    def now(self) -> float | None:
+        known = [one for one in self.readings if one is not None]
+        return max(known) if known else None
+
+
+def gpus(receipt: dict[str, Any]) -> list[GpuEnd]:
+    """In the order of their indices."""
+    before = {reading.text(one, "uuid"): reading.number(one, "used_bytes") for one in reading.sequence(receipt, "before") or [] if one}
+    found = []
+    for one in reading.sequence(receipt, "gpus") or []:
+        index = reading.count(one, "index")
+        if index is None:
+            continue
+        uuid, kind = reading.text(one, "uuid"), reading.text(one, "kind", 40)
+        used = reading.sequence(one, "used_bytes") or []
+        verdict = reading.text(one, "verdict", 40)
+        finding = reading.text(one, "finding", _MAX)
+        found.append(
+            GpuEnd(
+                index=index,
+                uuid=uuid,
+                before=before.get(uuid),
+                readings=tuple(reading.number({"": value}, "") for value in used[:20]),
+                verdict=verdict if verdict in (free.FREE, free.NOT_FREE, free.CANNOT_TELL) else free.CANNOT_TELL,
+                kind=kind,
+                detail=reading.text(one, "detail", _MAX) + (f"; {finding}" if finding else ""),
+                accepted=receipt.get("accepted") is True and kind == free.BASELINE,
+            )
+        )
+    return sorted(found, key=lambda gpu: gpu.index)
+
+
+def line(receipt: dict[str, Any]) -> str:
+    """The verdict in a line, as the host says it."""
+    return reading.text(receipt, "line", _LONG) or "the receipt holds no verdict"
+
+
+def outcome(receipt: dict[str, Any]) -> str:
+    return reading.text(receipt, "outcome", 40)
+
+
+def changed(receipt: dict[str, Any]) -> list[str]:
+    """What was not as confirmed, a line each; nothing was done then."""
+    if outcome(receipt) != free.PLAN_CHANGED:
+        return []
+    return [reading.text({"": one}, "", _MAX) for one in reading.sequence(receipt, "difference") or []] or [line(receipt)]
+
+
+def acceptable(receipt: dict[str, Any]) -> dict[str, int]:
+    """{UUID: bytes} that the operator may accept as the idle baseline of a run; {} when it is not for that, or was accepted already."""
+    if reading.count(receipt, "exit_code") != free.EXIT_BASELINE or receipt.get("usable") is True:
+        return {}
+    found = {}
+    for one in reading.sequence(receipt, "gpus") or []:
+        used = [reading.count({"": value}, "") for value in reading.sequence(one, "used_bytes") or []]
+        provable = one.get("complete") is True and not one.get("holders") and not one.get("looks_on")
+        known = [value for value in used if value is not None]
+        if one.get("kind") not in (free.ZERO, free.BASELINE) or not provable or len(known) != len(used) or not known:
+            return {}
+        if max(known) > free.IDLE_CAP_BYTES:
+            return {}
+        found[str(one.get("uuid"))] = max(known)
+    return found
+
+
+def processes(receipt: dict[str, Any]) -> list[tuple[str, str]]:
+    """(who, what became of it) of each process that was confirmed."""
+    found = []
+    for one in reading.sequence(receipt, "processes") or []:
+        got = [pair for pair in (reading.sequence(one, "got") or []) if isinstance(pair, list) and len(pair) == 2]
+        sent = ", ".join(f"{reading.text({'': name}, '', 20)} {reading.text({'': word}, '', 80)}" for name, word in got)
+        ended = reading.text(one, "ended", 60)
+        fate = {"": "LIVES", "with its service": "ended with its service", "by itself": "ended by itself"}.get(ended, f"ended by {ended}")
+        who = f"{reading.count(one, 'pid')} {reading.text(one, 'user', 40)} {reading.text(one, 'title', 40)}".strip()
+        found.append((who, f"{fate}{f' ({sent})' if sent else ''}"))
+    return found
+
+
+def services(receipt: dict[str, Any]) -> list[str]:
+    """What was stopped, how, and what it said when it would not."""
+    found = []
+    for one in reading.sequence(receipt, "stopped") or []:
+        ok = one.get("ok") is True if isinstance(one, dict) else False
+        said = reading.text(one, "said", _MAX)
+        words = f"{reading.text(one, 'service', 120)}: {'stopped' if ok else 'NOT stopped, so its processes got no signal'}"
+        words += f" by {reading.text(one, 'how', 200)}, {fmt.age(reading.number(one, 'seconds'))}"
+        found.append(words + (f"; it said: {said}" if said and not ok else ""))
+    return found
+
+
+def newcomers(receipt: dict[str, Any]) -> list[str]:
+    """Holders that came after the confirmation; none got a signal."""
+    found = []
+    for one in reading.sequence(receipt, "new") or []:
+        if isinstance(one, list) and len(one) >= 4:
+            found.append(" ".join(reading.text({"": str(part)}, "", 120) for part in (one[0], one[2], one[3])))
+    return found
+
+
+def unseen(receipt: dict[str, Any]) -> str:
+    """What could not be looked at; empty when everything could."""
+    count = reading.count(receipt, "unreadable")
+    return reading.text(receipt, "incomplete", _MAX) or (f"{count} processes could not be read" if count else "")
+
+
+def took(receipt: dict[str, Any]) -> str:
+    """How long it took, and which steps took it."""
+    parts = [
+        f"{reading.text({'': name}, '', 20)} {fmt.age(seconds)}"
+        for name, value in (reading.mapping(receipt, "seconds") or {}).items()
+        if (seconds := reading.number({"": value}, "")) is not None and seconds >= 0.05
+    ]
+    return f"{fmt.age(reading.number(receipt, 'took_s'))}{': ' + ', '.join(parts) if parts else ''}"
+
+
+def last_resorts(receipt: dict[str, Any]) -> list[str]:
+    """Commands to copy, and what each would break, where no signal helps; never run from here."""
+    stuck = [one for one in gpus(receipt) if one.kind in (free.STUCK, free.UNSEEN)]
+    if not stuck:
+        return []
+    uuids = [one.uuid for one in stuck if one.uuid]
+    told = [f"GPU {free_memory.spans(one.index for one in stuck)}: no signal frees it. An administrator can, at a price:"]
+    told += [f"nvidia-smi --gpu-reset -i {one}" for one in uuids]
+    told += [
+        "  needs root, nobody on the GPU and persistence mode off; where NVLink joins the GPUs, all are reset with every job on them",
+        "rmmod nvidia_uvm && modprobe nvidia_uvm",
+        "  takes CUDA from everybody on this host: it ends every job on every GPU, and fails while one has a device open",
+        "reboot",
+        "  ends everything on the host",
+    ]
+    return told
+
+
+def sections(receipt: dict[str, Any]) -> list[tuple[str, list[str]]]:
+    """Headings and lines, for screen and command line alike."""
+    ends = gpus(receipt)
+    wide = max((len(_readings(one)) for one in ends), default=0), max((len(one.word) for one in ends), default=0)
+    table = [f"{one.index:>2}  {_mib(one.before):>7} -> {_readings(one):<{wide[0]}}  {one.word:<{wide[1]}}  {one.detail}" for one in ends]
+    found = [
+        ("GPU, MiB before -> in five readings", table),
+        ("processes", [f"{who}: {fate}" for who, fate in processes(receipt)]),
+        ("services", services(receipt)),
+        ("came since the confirmation, got no signal", newcomers(receipt)),
+        ("differs from what was confirmed", changed(receipt)),
+        ("not looked at", [unseen(receipt)] if unseen(receipt) else []),
+        ("took", [took(receipt)]),
+        ("confirmed", [_confirmed(receipt)]),
+        ("to copy, not run from here", last_resorts(receipt)),
+    ]
+    return [(heading, lines) for heading, lines in found if lines]
+
+
+def _readings(one: GpuEnd) -> str:
+    """``0 x5``; each of them where they differ."""
+    if not one.readings:
+        return "not read"
+    return f"{_mib(one.now)} x{len(one.readings)}" if len(set(one.readings)) == 1 else free_memory.list_mib(one.readings)
+
+
+def _confirmed(receipt: dict[str, Any]) -> str:
+    phrase, by, digest = (reading.text(receipt, key, 300) for key in ("phrase", "by", "digest"))
+    return f"{phrase!r} by {by or 'unknown'}, plan {digest}"
+
+
+def _mib(used: float | None) -> str:
+    return "?" if used is None else fmt.count(free.mib(int(used)))

@@ -1,0 +1,41 @@
+"""What passes by when the host frees GPUs and no sheet shows it: that somebody began, and what came of it, also after a reconnect."""
+
+from typing import TYPE_CHECKING
+
+from console.core import free_live
+from console.tui.state import ConsoleState
+from pipeline.contract import free, telemetry
+
+if TYPE_CHECKING:
+    from console.core.action import Action
+    from console.core.views import HostView
+
+RECENT_S = 900.0
+"""What ended longer ago is no news to a console that has just come."""
+
+
+class ActionNotices:
+    """Of one console. Each attempt is told of at most twice."""
+
+    def __init__(self, state: ConsoleState) -> None:
+        self._state = state
+        self._told: set[tuple[str, bool]] = set()
+
+    def of(self, view: "HostView") -> list[tuple[str, str]]:
+        """(text, severity) of what is new in this view."""
+        one = view.actions.get(free.ACTION)
+        if one is None or (one.attempt.id, one.live_now) in self._told or not (one.live_now or one.attempt.ended):
+            return []
+        known = (one.attempt.id, True) in self._told
+        self._told.add((one.attempt.id, one.live_now))
+        ended_s = view.age_s(one.attempt.ended_boot_s, 0.0)
+        old = one.attempt.ended and not known and (ended_s is None or ended_s > RECENT_S)
+        if old or self._state.freeing == one.attempt.id:
+            return []
+        return [self._words(one)]
+
+    def _words(self, one: "Action") -> tuple[str, str]:
+        if one.live_now:
+            return f"GPUs of {self._state.host} are being freed by {one.attempt.by or 'somebody'}; F shows it", "information"
+        good = one.attempt.state == telemetry.DONE
+        return f"freeing GPUs ended: {free_live.standing(one)}; F, then the receipt", "information" if good else "warning"

@@ -1,0 +1,65 @@
+"""The controller's part that frees GPUs: what the screen asks of the host. All raise StageError."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from console.tui.state import ConsoleState
+from console.tui.tasks import Tasks
+
+if TYPE_CHECKING:
+    from console.core.free_plan import Key, Plan
+    from console.tui.wire import Opened, ScreenSession
+
+
+class FreeRequests:
+    """Base of the controller, which sets the attributes."""
+
+    state: ConsoleState
+    _tasks: Tasks
+    _wire: Any
+    _opened: "Opened | None"
+    _session: "ScreenSession | None"
+
+    @property
+    def _freeing(self) -> Any:
+        return self._wire.freeing
+
+    async def free_plan(self) -> "Plan":
+        """Who holds the GPUs now, and what would be ended. A run that the host does not have yet is none: it is freed for the host."""
+        assert self._opened is not None
+        label, state = self._freeing.label_of(self.state.host), self.state
+        there = state.view is not None and state.view.run is not None and state.view.run.exists is not False
+        return await self._freeing.survey(self._session, self._opened.host, label, state.run if there else None)
+
+    async def free(self, plan: "Plan", selection: "frozenset[Key]", phrase: str) -> str:
+        """Have the host do what was confirmed; the attempt's id."""
+        work = self._freeing.launch(self._session, self.state.host, plan, selection, phrase)
+        return await self._tasks.busy("freeing GPUs", work)
+
+    async def cancel_freeing(self, run: str | None, attempt: str) -> str:
+        """Ask the running one to stop at its next wait; its state in the answer."""
+        return await self._tasks.busy("cancelling", self._freeing.stop(self._session, self.state.host, run, attempt))
+
+    async def accept_baseline(self, run: str, gpus: dict[str, int]) -> dict[str, int]:
+        """Accept for this run what idle GPUs hold."""
+        return await self._tasks.busy("accepting the idle baseline", self._freeing.accept(self._session, self.state.host, run, gpus))
+
+    async def free_receipt(self, run: str | None, attempt: str) -> dict[str, Any]:
+        """What it proved; {} when it left no receipt."""
+        return await self._or_nothing(lambda: self._freeing.receipt(self._session, run, attempt), {})
+
+    async def free_events(self, run: str | None, attempt: str) -> list[dict[str, Any]]:
+        """Its steps so far; [] before there is one."""
+        return await self._or_nothing(lambda: self._freeing.events(self._session, run, attempt), [])
+
+    async def host_audit(self) -> list[dict[str, Any]]:
+        """The newest lines of the host's audit log, oldest first."""
+        return await self._freeing.host_audit(self._session)
+
+    async def _or_nothing(self, ask: Callable[[], Any], nothing: Any) -> Any:
+        try:
+            return await ask()
+        except self._wire.AgentError as error:
+            if error.kind != self._wire.errors.MISSING:
+                raise
+            return nothing

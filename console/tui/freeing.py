@@ -1,0 +1,125 @@
+"""The way through freeing GPUs: the plan, the typed phrase, watching the host do it, the receipt; where something differs, a new plan."""
+
+from typing import TYPE_CHECKING, Any
+
+from textual.content import Content
+
+from console.core import free_live, free_memory, free_receipt
+from console.core.action import Action
+from console.core.free_plan import Key, Plan
+from console.tui.draw import rows
+from console.tui.free_gate import may_accept, may_free
+from console.tui.screens.confirm import ConfirmScreen
+from console.tui.screens.free_confirm import PhraseScreen
+from console.tui.screens.free_gpus import RECEIPT, FreeGpusScreen
+from console.tui.screens.free_live import FreeLiveScreen
+from console.tui.screens.free_receipt import ACCEPT, AGAIN, FreeReceiptScreen
+from console.tui.state import ConsoleState
+from pipeline.contract import free
+from pipeline.errors import StageError
+
+if TYPE_CHECKING:
+    from console.tui.app import ConsoleApp
+
+
+class Freeing:
+    """Bound to the app. To be run in a worker; what the host refuses is raised as StageError."""
+
+    def __init__(self, app: "ConsoleApp"):
+        self._app = app
+
+    @property
+    def _state(self) -> ConsoleState:
+        return self._app.state
+
+    async def free(self) -> None:
+        """What runs is shown; else the plan, and what follows from it."""
+        one = self._newest()
+        changed: list[str] = []
+        before: Plan | None = None
+        selection: frozenset[Key] | None = None
+        if one is not None and one.live_now:
+            ended = await self._app.push_screen_wait(FreeLiveScreen(self._state, self._app.controller, one.attempt.id))
+            if ended is None:
+                return
+            changed, again = await self._ended(ended)
+            if not changed and not again:
+                return
+        while True:
+            survey = self._app.controller.free_plan
+            picked = await self._app.push_screen_wait(FreeGpusScreen(self._state, survey, changed, before, selection))
+            if picked is None:
+                return
+            changed = []
+            if picked.plan is not None:
+                before, selection = picked.plan, picked.selection
+            last = self._newest()
+            if picked.choice == RECEIPT:
+                if last is not None and not (await self._ended(last))[1]:
+                    return
+            elif picked.plan is not None:
+                done = await self._confirm_and_do(picked.plan, picked.selection)
+                if done is not None:
+                    changed, again = done
+                    if not changed and not again:
+                        return
+
+    async def offer_baseline(self, run: str, gpus: dict[str, int]) -> bool:
+        """Ask whether what idle GPUs hold ({UUID: bytes}, as recorded) is accepted for this run, and accept it."""
+        state = self._state
+        question = f"Accept the idle baseline of {state.host} for run {run}?"
+        if not await self._app.push_screen_wait(ConfirmScreen(state, question, baseline_lines(run, gpus), "Accept it", danger=False)):
+            return False
+        if why := may_accept(state, run):
+            self._app.say(f"Accept the baseline: {why}", "warning")
+            return False
+        accepted = await self._app.controller.accept_baseline(run, gpus)
+        sizes = free_memory.list_mib(accepted[uuid] for uuid in sorted(accepted))
+        self._app.say(f"baseline accepted: {sizes} MiB, for run {run} and until the host restarts; that is not 0")
+        return True
+
+    async def _confirm_and_do(self, plan: Plan, selection: frozenset[Key]) -> tuple[list[str], bool] | None:
+        """(difference, whether a new plan is wanted); None: it was cancelled, and the plan is shown again."""
+        state, app = self._state, self._app
+        phrase = await app.push_screen_wait(PhraseScreen(state, plan, selection))
+        if phrase is None:
+            return None
+        if why := may_free(state):
+            app.say(f"Free GPUs: {why}", "warning")
+            return None
+        live = FreeLiveScreen(state, app.controller, launch=lambda: app.controller.free(plan, selection, phrase))
+        ended = await app.push_screen_wait(live)
+        if live.failed is not None:
+            raise live.failed
+        return ([], False) if ended is None else await self._ended(ended)
+
+    async def _ended(self, ended: Action) -> tuple[list[str], bool]:
+        """Show what it came to: (difference, whether a new plan is wanted)."""
+        controller = self._app.controller
+        try:
+            receipt = await controller.free_receipt(ended.run, ended.attempt.id)
+            steps = [] if receipt else free_live.steps(await controller.free_events(ended.run, ended.attempt.id))
+        except StageError as error:
+            self._app.problem("Its receipt cannot be read now", f"{free_live.standing(ended)}\n{error}\nF, then Receipt, asks for it again")
+            return [], False
+        if changed := free_receipt.changed(receipt):
+            return changed, True
+        pressed = await self._app.push_screen_wait(FreeReceiptScreen(self._state, ended, receipt, steps))
+        run, gpus = self._state.run, free_receipt.acceptable(receipt)
+        if pressed == ACCEPT and run is not None and gpus:
+            await self.offer_baseline(run, gpus)
+        return [], pressed == AGAIN
+
+    def _newest(self) -> Action | None:
+        return self._state.view.actions.get(free.ACTION) if self._state.view else None
+
+
+def baseline_lines(run: str, gpus: dict[str, int]) -> list[Content]:
+    """Before an idle baseline is accepted: what that means, and what it does not."""
+    pairs: list[tuple[str, Any]] = [
+        ("idle GPUs hold", f"{free_memory.list_mib(gpus[uuid] for uuid in sorted(gpus))} MiB, in five readings, with nobody on them"),
+        ("accepting it", f"lets stages of run {run} start on these GPUs, as long as none holds more, until the host restarts"),
+        ("every screen", f"then says {free_memory.ACCEPTED!r}, never 0"),
+        ("recorded", "in the audit log here and on the host"),
+    ]
+    return rows(pairs)
