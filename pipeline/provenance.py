@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from pipeline import redaction
 from pipeline import settings as run_settings
 from pipeline.attempt import Attempt
 from pipeline.checks_model import check_model
@@ -78,13 +79,13 @@ def _describe(
         "platform": platform.platform(),
         "python": platform.python_version(),
         "interpreter": sys.executable,
-        "argv": sys.argv,
+        "argv": redaction.words(sys.argv),
         "code": code_hash(),
         "git": checkout.here() or checkout.told(),
         "packages": {name: package_version(name) for name in PACKAGES},
         "settings_sha256": _sha256(os.path.join(run_directory, "settings.toml")),
-        "settings": resolved,
-        "set": arguments.set,
+        "settings": redaction.settings(resolved),
+        "set": redaction.words(arguments.set),
         "override": arguments.override,
         "model": {"path": verifier.path, "fingerprint": verifier.fingerprint, "why_not": verifier.why},
         "inputs": {

@@ -8,6 +8,7 @@
     DATA/free-gpus.lock                  held by the one action that frees GPUs on this host
     DATA/gpu-baseline.json               what each GPU holds when it is provably idle
     DATA/runs/RUN/settings.toml          the run's settings; once written, this copy rules
+    DATA/runs/RUN/settings.toml.NNN      copies that were replaced, the oldest 001
     DATA/runs/RUN/settings.json          the same, resolved, for the host program
     DATA/runs/RUN/provenance.json        {STAGE: what its newest attempt ran with}
     DATA/runs/RUN/baseline-accepted.json the idle baseline that the operator accepted for this run

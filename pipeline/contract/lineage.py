@@ -7,6 +7,7 @@ An output is outdated when one of those is another now: the stage that would rea
 import os
 from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
 
+from pipeline.contract import source_files
 from pipeline.contract.files import read_json
 
 NAME = "eaglewatch.json"
@@ -31,6 +32,9 @@ OUTPUTS: Dict[str, Output] = {
 }
 """In the order of the pipeline."""
 
+_SOURCES = {"prompts": ("generate", "prompts"), "model": ("model", "path")}
+"""Inputs that no stage made, as manifests name them: the setting that says where they are."""
+
 
 def output_directory(run_directory: str, stage: str, resolved: Dict[str, Any]) -> Optional[str]:
     """Where a stage of a run writes, by the run's resolved settings; None when they do not say."""
@@ -53,9 +57,10 @@ def fingerprint(stage: str, manifest: Optional[Dict[str, Any]]) -> Optional[str]
     return value if isinstance(value, str) else None
 
 
-def outdated(run_directory: str, resolved: Dict[str, Any], reader: Reader = read_json) -> Dict[str, Optional[str]]:
+def outdated(run_directory: str, resolved: Dict[str, Any], reader: Reader = read_json, deep: bool = False) -> Dict[str, Optional[str]]:
     """{stage: why its output is outdated, one line; None when it is not}. A stage without a manifest is left out.
 
+    ``deep``: large prompts that were touched are read, which takes seconds a gigabyte; without it they count as changed.
     Whatever a manifest holds, nothing is raised; what it does not say never makes an output look better.
     """
     manifests = {stage: read_manifest(run_directory, stage, resolved, reader) for stage in OUTPUTS}
@@ -63,7 +68,12 @@ def outdated(run_directory: str, resolved: Dict[str, Any], reader: Reader = read
     for stage, manifest in manifests.items():
         if manifest is not None:
             used = _used(stage, manifest, run_directory, resolved)
-            found[stage] = _changed_settings(_settings(stage, manifest, resolved), resolved) or _other_inputs(stage, used, manifests, found)
+            found[stage] = (
+                _changed_settings(_settings(stage, manifest, resolved), resolved)
+                or _other_sources(manifest, run_directory, resolved, deep)
+                or _other_inputs(stage, used, manifests, found)
+                or _other_rows(manifest, manifests.get("prepare"))
+            )
     return found
 
 
@@ -97,6 +107,29 @@ def _other_inputs(
         if found.get(source):
             return "made of %s, which is outdated itself: %s" % (source, found[source])
     return None
+
+
+def _other_sources(manifest: Dict[str, Any], run_directory: str, resolved: Dict[str, Any], deep: bool) -> Optional[str]:
+    """Inputs that no stage made, edited or replaced where they lie; those that a manifest does not record are not compared."""
+    recorded = manifest.get("sources")
+    recorded = recorded if isinstance(recorded, dict) else {}
+    for name, (section, key) in _SOURCES.items():
+        values = resolved.get(section)
+        path = values.get(key) if isinstance(values, dict) else None
+        if name in recorded and isinstance(path, str):
+            why = source_files.changed(recorded[name], os.path.abspath(os.path.join(run_directory, os.path.expanduser(path))), deep)
+            if why:
+                return "%s.%s is not what it was: %s" % (section, key, why)
+    return None
+
+
+def _other_rows(manifest: Dict[str, Any], prepared: Optional[Dict[str, Any]]) -> Optional[str]:
+    """Loss masks, which prepare's fingerprint leaves out, by the hash of the file with the rows. None where no such hash was recorded."""
+    parts = (manifest.get("inputs"), (prepared or {}).get("totals"))
+    used, totals = (one if isinstance(one, dict) else {} for one in parts)
+    if used.get("rows") is None or used["rows"] == totals.get("rows_sha256"):
+        return None
+    return "made of other rows than those that prepare made: their loss masks, or more, are others"
 
 
 def _used(stage: str, manifest: Dict[str, Any], run_directory: str, resolved: Dict[str, Any]) -> Dict[str, Any]:

@@ -13,7 +13,7 @@ from pipeline.generation.choice import HOLDOUT, Ask, Chosen
 from pipeline.generation.client import Answer, Client
 from pipeline.generation.failures import RequestError
 from pipeline.generation.meter import Meter
-from pipeline.generation.prompts import Message
+from pipeline.generation.prompts import Message, beginning
 from pipeline.generation.records import AppendFile, Failure, Record
 from pipeline.generation.tokens import Tokens
 from pipeline.generation.watch import Watch
@@ -98,7 +98,7 @@ class Asking:
         try:
             answer = await self._tried(ask, messages, tries)
         except RequestError as error:
-            await self._give_up(ask, error, tries.count)
+            await self._give_up(ask, messages, error, tries.count)
             return
         record = await self._in_thread(self._write, ask, messages, answer, tries.again, time.monotonic() - began)
         self._watch.answered()
@@ -151,7 +151,7 @@ class Asking:
         kind = error.kind if isinstance(error, RequestError) else None
         return 0 if kind is None or kind.retries == failures.NEVER else min(1, most) if kind.retries == failures.ONCE else most
 
-    async def _give_up(self, ask: Ask, error: RequestError, tries: int) -> None:
+    async def _give_up(self, ask: Ask, messages: list[Message], error: RequestError, tries: int) -> None:
         failure = Failure(
             id=ask.id,
             reason=error.kind.name,
@@ -161,6 +161,7 @@ class Asking:
             split=self._chosen.split(ask.id),
             permanent=not error.kind.server,
             prompt_sha256=ask.digest,
+            messages=beginning(messages),
         )
         if error.kind.server:
             self._held_back.append((time.monotonic(), failure))
@@ -178,8 +179,8 @@ class Asking:
             split=split,
             prompt_token_ids=answer.prompt_token_ids,
             response_token_ids=answer.response_token_ids,
-            reasoning=answer.reasoning,
-            content=answer.content,
+            reasoning=self._tokens.within(answer.response_token_ids, answer.reasoning),
+            content=self._tokens.within(answer.response_token_ids, answer.content),
             finish_reason=answer.finish_reason,
             **verdict._asdict(),
             temperature=0.0 if split == HOLDOUT else settings.temperature,

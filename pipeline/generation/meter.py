@@ -5,6 +5,7 @@ from typing import Any
 
 from pipeline.attempt import Attempt
 from pipeline.contract.clock import boot_s
+from pipeline.generation.choice import HOLDOUT, TRAIN
 from pipeline.generation.earlier import Counts
 from pipeline.generation.plan import Plan
 from pipeline.generation.records import Failure, Record
@@ -43,7 +44,8 @@ class Meter:
         self.done = answered + len(plan.kept)
         self.total = len(chosen.asks()) + len(chosen.bad)
         self._resumed_tokens = self.counts.tokens
-        self._progress.start_from(self.done, tokens=self.counts.tokens, total=self.total, total_tokens=None)
+        told = {"tokens": self.counts.tokens, "total": self.total, "total_tokens": None, "held_out_total": len(chosen.holdout)}
+        self._progress.start_from(self.done, **told)
         self._progress.update(facts=self.facts(None))
         say(
             f"{len(chosen.train):,} prompts for training, {len(chosen.holdout):,} held out; {chosen.rows:,} rows read, "
@@ -90,7 +92,9 @@ class Meter:
         facts = []
         if counts.samples:
             share = counts.with_reasoning / counts.samples
-            facts.append(["reasoning", f"{share:.1%} of {counts.samples:,} answers", WARN if self._require_reasoning and share < 1 else OK])
+            held_out = f" + {counts.answered[HOLDOUT]:,} held out" if counts.answered[HOLDOUT] else ""
+            answers = f"{counts.answered[TRAIN]:,}{held_out} answers"
+            facts.append(["reasoning", f"{share:.1%} of {answers}", WARN if self._require_reasoning and share < 1 else OK])
             facts.append(["cut", f"{counts.truncated:,} at the length limit", WARN if counts.truncated else OK])
             known = _several(counts.mismatched)
             facts.append(["ids", f"not the template's: {known}" if known else "as the template gives them", WARN if known else OK])

@@ -1,11 +1,13 @@
 """Everything that is known before the server is needed: the prompts, what is answered already, the tokenizer. Nothing is asked here."""
 
+import contextlib
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from pipeline.checks_model import check_model
+from pipeline.contract import source_files
 from pipeline.errors import UserError
 from pipeline.generation import choice, identity, sources
 from pipeline.generation.choice import Ask, Chosen
@@ -14,8 +16,10 @@ from pipeline.generation.records import FAILED, HOLDOUTS, RESPONSES, AppendFile,
 from pipeline.generation.sources import Row
 from pipeline.generation.tokens import Tokens
 from pipeline.log import say
+from pipeline.overrides import Problem
 from pipeline.paths import resolve
 from pipeline.schema import Settings
+from pipeline.settings import to_json
 
 
 def output_directory(settings: Settings, run_directory: str) -> str:
@@ -32,6 +36,7 @@ class Plan:
         generate = settings.generate
         self.settings = settings
         self.directory = output_directory(settings, run_directory)
+        sources.check_place(generate.prompts, run_directory, to_json(settings))
         self.source = sources.where(generate.prompts, run_directory)
         self._look, self._doing = look, ""
         self._holdout = generate.greedy_holdout if holdout is None else holdout
@@ -42,12 +47,14 @@ class Plan:
         if not verify_only:
             self._cut_torn_lines()
         self.earlier = read_earlier(self.directory, strict=not verify_only)
-        model_path = resolve(run_directory, settings.model.path, "model.path")
+        self._model_path = model_path = resolve(run_directory, settings.model.path, "model.path")
         self.fingerprint, vocab_size = _look_at_model(model_path)
         if self.earlier.digests:
             identity.check_settings(self.directory, self.found, generate)
         self.check_model(generate.model)
         self._tell("reading the prompts")
+        self.source_files = _describe_sources(self.source, model_path)
+        """For the manifest; before they are read, so that what is changed meanwhile is found to be changed."""
         self.chosen = self._choose()
         try:
             self.whole = limit is None or self._most != limit or len(self.chosen.train) < limit
@@ -67,6 +74,15 @@ class Plan:
         """Raise UserError when the answers that are there are another model's. ``served``: its name at the server, where that is known."""
         if self.earlier.digests:
             identity.check_model(self.directory, self.found, self.fingerprint, served)
+
+    def other_model_files(self) -> list[Problem]:
+        """What of the verifier's small files (chat template, tokenizer, sampling defaults) is not what the answers were made with."""
+        recorded = ((self.found or {}).get("sources") or {}).get("model") if self.earlier.digests else None
+        why = recorded and source_files.changed(recorded, self._model_path, deep=True)
+        if not why:
+            return []
+        mend = f"restore it, choose another {identity.SETTING}, or move that directory away"
+        return [Problem(f"{identity.SETTING}: {self.directory} holds answers made otherwise: {why}", mend)]
 
     def unlisted(self) -> list[Failure]:
         """Bad rows that earlier attempts did not list, or listed for another reason."""
@@ -150,6 +166,16 @@ def _look_at_model(path: str) -> tuple[str | None, int | None]:
         say(f"note: the verifier is not fingerprinted: {error}")
         return None, None
     return info.fingerprint, info.vocab_size
+
+
+def _describe_sources(prompts: str, model_path: str) -> dict[str, Any]:
+    """The prompts' files and the model's small ones, content and all. Where they cannot be read, reading them says why."""
+    found = {}
+    for name, path, patterns in (("prompts", prompts, None), ("model", model_path, source_files.MODEL)):
+        if path != sources.SHIPPED:
+            with contextlib.suppress(OSError):
+                found[name] = source_files.describe(path, patterns)
+    return found
 
 
 def _bad_row(bad: choice.Bad) -> Failure:

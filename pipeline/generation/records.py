@@ -69,6 +69,8 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     permanent: bool
     """The same prompt would fail again, whatever the server does: it is not asked again."""
     prompt_sha256: str | None
+    messages: list[Message] | None = None
+    """The beginning of the prompt, for people to read."""
 
 
 class LineError(Exception):

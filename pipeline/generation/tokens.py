@@ -14,6 +14,7 @@ BY_TEMPLATE, BY_TEXT = "template", "text"
 the model writes them in (Kimi-K2's and DeepSeek-R1's drop the reasoning), as the tokens of its own text after the template's prompt."""
 SPECIAL_IN_PROMPT = "special tokens in the prompt's text"
 OTHER_TEXT = "text is not what the ids decode to"
+TOO_MUCH_TEXT = "text is longer than its ids can be, and cut"
 _MOST_HALF_CHARACTER = 4
 """Tokens that a cut may leave of one character: UTF-8 has at most four bytes."""
 
@@ -63,13 +64,32 @@ class Tokens:
         content: str | None,
         finish_reason: str,
     ) -> Verdict:
-        """Compare an answer with what the chat template gives, and look at its texts."""
+        """Compare an answer with what the chat template gives, and look at its texts.
+
+        Texts that are too long for the ids are not looked at: tokenizing a server's megabytes would hold up everything else.
+        """
+        if len(reasoning or "") + len(content or "") > self.most_characters(response_ids):
+            mismatch = Mismatch(part=RESPONSE, position=len(response_ids), server_id=None, template_id=None)
+            return Verdict(False, mismatch, BY_TEXT, [*self._prompt_marks(messages), TOO_MUCH_TEXT], self.view(prompt_ids, response_ids))
         try:
             mismatch, by = self._compare(messages, prompt_ids, response_ids, reasoning, content, finish_reason == "length")
             match = mismatch is None
         except Exception:  # a template may refuse a conversation with an error of its own making
             mismatch, by, match = None, None, None
         return Verdict(match, mismatch, by, self._marks(messages, response_ids, reasoning, content), self.view(prompt_ids, response_ids))
+
+    def most_characters(self, ids: list[int]) -> int:
+        """Of any text that these ids stand for.
+
+        A token's own string has a character for each byte (byte-level BPE, ``<0x0A>``) or for each character of its text, and a decoder
+        puts one blank between two tokens at most; a byte that is no UTF-8 becomes one character.
+        """
+        strings = self._tokenizer.convert_ids_to_tokens(ids)
+        return sum(len(one or "") + 1 for one in strings)
+
+    def within(self, ids: list[int], text: str | None) -> str | None:
+        """A text, cut where it is longer than these ids can be: to one character more, so that it still is."""
+        return None if text is None else text[: self.most_characters(ids) + 1]
 
     def view(self, prompt_ids: list[int], response_ids: list[int]) -> list[tuple[str, str]]:
         """[(kind, text)]: prompt, prompt_special, response, response_special; a special token is a piece of its own."""
@@ -113,9 +133,7 @@ class Tokens:
         return Mismatch(part=RESPONSE, position=position, server_id=_at(there, at), template_id=_at(expected, at)), by
 
     def _marks(self, messages: list[Message], response_ids: list[int], reasoning: str | None, content: str | None) -> list[str]:
-        marks = []
-        if self._special_text is not None and any(self._special_text.search(turn["content"]) for turn in messages):
-            marks.append(SPECIAL_IN_PROMPT)
+        marks = self._prompt_marks(messages)
         text = _plain(self._tokenizer.decode(response_ids, skip_special_tokens=True))
         at = 0
         for part in (reasoning, content):
@@ -126,6 +144,10 @@ class Tokens:
                 break
             at += len(wanted)
         return marks
+
+    def _prompt_marks(self, messages: list[Message]) -> list[str]:
+        special = self._special_text is not None and any(self._special_text.search(turn["content"]) for turn in messages)
+        return [SPECIAL_IN_PROMPT] if special else []
 
     def _pieces(self, ids: list[int], kind: str) -> list[tuple[str, str]]:
         pieces = []
@@ -152,7 +174,7 @@ class Tokens:
         )
 
     def _encode(self, text: str) -> list[int]:
-        return self._tokenizer(text, add_special_tokens=False)["input_ids"]
+        return self._tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]  # its length is not the tokenizer's to judge
 
     def _decode(self, ids: list[int]) -> str:
         return self._tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)

@@ -29,7 +29,12 @@ def answer(
     ``work`` calls its argument with a pid before it touches that process. Raises CancelledError.
     """
     read_end, write_end = os.pipe()
-    pid = os.fork()
+    try:
+        pid = os.fork()
+    except OSError:
+        os.close(read_end)
+        os.close(write_end)
+        raise
     if pid == 0:
         _child(work, write_end)
     os.close(write_end)

@@ -85,7 +85,9 @@ class Frames:
         for stage, view in views.items():
             view["ledger"] = view["directory"] = view["outdated"] = None
             if view["state"] == DONE:
-                view["outdated"] = lineage.why_not_usable(run_directory, stage, resolved, outdated)
+                view["outdated"] = lineage.why_not_usable(run_directory, stage, resolved, outdated) or _left_incomplete(
+                    lineage.read_manifest(run_directory, stage, resolved, filecache.read_json), view
+                )
             try:
                 output = lineage.output_directory(run_directory, stage, resolved) if stage in _COUNTED else None
                 if output is not None:
@@ -99,3 +101,11 @@ class Frames:
     def _run(self, run: str) -> Dict[str, Any]:
         directory = layout.run_dir(self._data_dir, run)
         return {"name": run, "exists": os.path.isdir(directory), "settings_sha256": self._digest.of(directory)}
+
+
+def _left_incomplete(manifest: Optional[Dict[str, Any]], view: Dict[str, Any]) -> Optional[str]:
+    """Why an output is not what the attempt of ``view`` made, although the later launch was refused; None when it is."""
+    refused = view["refused"]
+    if manifest is None or refused is None or manifest.get("attempt") != refused["attempt"] or manifest.get("complete") is True:
+        return None
+    return "the launch after it (%s) began to change it and was refused: %s" % (refused["attempt"], refused["why"])

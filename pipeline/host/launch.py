@@ -10,7 +10,7 @@ from pipeline.contract.clock import boot_s
 from pipeline.contract.files import read_json
 from pipeline.contract.stages import ACTIONS, JOBS, STAGES
 from pipeline.contract.telemetry import LAUNCHING
-from pipeline.host import actions, claims, locks, procs, spawn, state
+from pipeline.host import actions, asked, claims, locks, procs, spawn, state
 from pipeline.host.errors import FAILED, MISSING, USAGE, RequestError
 
 DEADLINE_S = 15.0
@@ -58,9 +58,7 @@ def claim(data_dir: str, request: Dict[str, Any], code_dir: str) -> Tuple[str, b
     stage, attempt = _check_names(request)
     if stage in ACTIONS:
         return actions.claim(os.path.abspath(data_dir), request, code_dir)
-    run_directory = layout.run_dir(os.path.abspath(data_dir), request["run"])
-    if not os.path.isdir(run_directory):
-        raise RequestError(MISSING, f"no run {request['run']!r} in {data_dir}", "send its settings first")
+    run_directory = asked.existing_run(os.path.abspath(data_dir), request["run"], "send its settings first")
     if read_json(os.path.join(run_directory, "settings.json")) is None:
         raise RequestError(MISSING, f"run {request['run']!r} has no readable settings.json", "send its settings again")
     args, env = request.get("args") or [], request.get("env") or {}
@@ -71,7 +69,7 @@ def claim(data_dir: str, request: Dict[str, Any], code_dir: str) -> Tuple[str, b
     if not existing:
         path = find_interpreter(request.get("interpreter"))
         code = {"code": os.path.basename(code_dir), "code_dir": os.path.abspath(code_dir)}
-        spec = claims.new_spec(run_directory, stage, attempt, _by(request), asked=wanted, **dict(wanted, interpreter=path), **code)
+        spec = claims.new_spec(run_directory, stage, attempt, asked.by(request), asked=wanted, **dict(wanted, interpreter=path), **code)
         try:
             existing = not claims.claim(run_directory, spec)
         except OSError as error:
@@ -156,8 +154,3 @@ def _check_arguments(args: Any, env: Any) -> None:
             raise RequestError(USAGE, f"env {name!r}: a name of letters, digits and '_', and a string without NUL")
         if name in _OURS:
             raise RequestError(USAGE, f"env {name}: set by the launch itself")
-
-
-def _by(request: Dict[str, Any]) -> str:
-    by = request.get("by")
-    return by[:200] if isinstance(by, str) and by else "unknown"

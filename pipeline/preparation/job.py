@@ -25,8 +25,8 @@ class Job:
     model: ModelInfo
     found: dict[str, Any] | None
     """The output's manifest, as it was at the start."""
-    source_fingerprint: str | None
-    """Of the answers; None while generate is not complete."""
+    source: dict[str, Any] | None
+    """The manifest of the answers."""
     responses: AnswerFile
     holdout: AnswerFile
 
@@ -63,7 +63,7 @@ def open_job(attempt: Attempt, settings: Settings, run_directory: str) -> Job:
         output,
         model,
         found,
-        lineage.fingerprint("generate", source),
+        source,
         AnswerFile(os.path.join(generated, RESPONSES), complete),
         AnswerFile(os.path.join(generated, HOLDOUT), complete),
     )

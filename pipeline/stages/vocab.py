@@ -9,7 +9,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline import interpreter, output_manifest
+from pipeline import interpreter, output_manifest, rows_lock
 from pipeline.attempt import Attempt
 from pipeline.checks_model import ModelInfo, check_model
 from pipeline.contract import lineage
@@ -50,7 +50,7 @@ class _Job:
     found: dict[str, Any] | None
     """The output's manifest, as it was at the start."""
     inputs: dict[str, str]
-    """Fingerprints of what the mapping is made of."""
+    """Fingerprints of what the mapping is made of; of the rows' token ids (``prepare``) once they are counted."""
 
 
 def run(attempt: Attempt, settings: Settings, run_directory: str, arguments: argparse.Namespace) -> None:
@@ -58,8 +58,9 @@ def run(attempt: Attempt, settings: Settings, run_directory: str, arguments: arg
     _be_modest()
     attempt.progress.phase(LOADING, note="the model's config, the prepared rows, the tokenizer")
     try:
-        job = _open(attempt, settings, run_directory)
-        _verify(job) if arguments.verify else _make(job)
+        with rows_lock.held(resolve(run_directory, settings.prepare.output, "prepare.output"), write=False):
+            job = _open(attempt, settings, run_directory)
+            _verify(job) if arguments.verify else _make(job)
     except OSError as error:
         where = error.filename or settings.vocab.output
         raise StageError(f"{where}: {error.strerror or ' '.join(str(error).split())}") from None
@@ -82,11 +83,9 @@ def _open(attempt: Attempt, settings: Settings, run_directory: str) -> _Job:
         raise UserError(f"vocab.draft_vocab_size: {size} is more than the verifier's vocabulary of {model.vocab_size}; lower it")
     prepared = resolve(run_directory, settings.prepare.output, "prepare.output")
     rows = rows_file(prepared)
-    source = output_manifest.load(prepared, "prepare.output") or {}
     if rows is None:
         raise UserError(f"prepare.output: {prepared} holds no dataset that prepare made; run prepare first")
     inputs = {
-        "prepare": lineage.fingerprint("prepare", source) or "not complete",
         "rows": rows_sha256(os.path.join(prepared, rows)),  # the loss masks too, which prepare's fingerprint leaves out
         "tokenizer": tokenizer_fingerprint(model.path),
         "model": model.fingerprint,
@@ -123,6 +122,7 @@ def _count(job: _Job) -> TokenCounts:
     counts = count_tokens(job.prepared, job.model.vocab_size, counted)
     if not counts.distinct:
         raise StageError(f"{job.prepared}: none of the tokens of its {counts.rows:,} rows is learnt from; run prepare again")
+    job.inputs["prepare"] = counts.fingerprint  # of what was read, whatever prepare's manifest tells of
     return counts
 
 
@@ -172,12 +172,12 @@ def _verify(job: _Job) -> None:
     if job.found is None:
         raise UserError(f"vocab.output: {job.output} holds nothing that vocab made; run vocab first")
     totals = job.found.get("totals") or {}
+    counts = _count(job)
     wrong = files.differences(job.found, job.inputs, job.settings.vocab.draft_vocab_size, job.model.vocab_size)
     if wrong:
         raise UserError(f"vocab.output: {job.output}: {'; '.join(wrong)}; run vocab again")
     problems = [] if job.found.get("complete") is True else [f"{lineage.NAME} says that the mapping is not complete"]
     problems += files.damage(job.output, job.found)
-    counts = _count(job)
     job.attempt.progress.phase(VERIFYING, note="comparing")
     if not problems:
         forced = {int(token): text for token, text in totals["forced"].items()}

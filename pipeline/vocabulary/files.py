@@ -6,6 +6,7 @@ the tokenizer and the sizes that its manifest names.
 
 import contextlib
 import hashlib
+import io
 import os
 import re
 import shutil
@@ -146,12 +147,18 @@ def write(directory: str, frequencies: dict[int, int], d2t: Any, t2d: Any) -> No
     import numpy
     import torch
 
-    torch.save(frequencies, os.path.join(directory, FREQUENCIES))
-    numpy.save(os.path.join(directory, d2t_name(len(d2t))), d2t)
-    numpy.save(os.path.join(directory, t2d_name(len(d2t))), t2d)
-    for name in names(len(d2t)):
-        with open(os.path.join(directory, name), "rb+") as file:
-            os.fsync(file.fileno())
+    parts = {FREQUENCIES: (torch.save, frequencies), d2t_name(len(d2t)): (numpy.save, d2t), t2d_name(len(d2t)): (numpy.save, t2d)}
+    for name, (save, value) in parts.items():
+        data = io.BytesIO()  # a few MiB; of a full disk neither library says so when it writes itself
+        save(*((value, data) if save is torch.save else (data, value)))
+        path = os.path.join(directory, name)
+        try:
+            with open(path, "wb") as file:
+                file.write(data.getbuffer())
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, path) from None
 
 
 def are_there(directory: str, sums: dict[str, str]) -> bool:

@@ -2,13 +2,11 @@
 
 import json
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import nvml_fakes
 import pytest
-from agent_client import AgentClient, Start, agents
+from agent_client import AgentClient
 from made_attempts import Made
 
 from pipeline.contract import files, layout, lineage
@@ -90,6 +88,15 @@ def test_an_output_that_is_gone_or_damaged_is_told(frames: Frames, outputs: dict
     assert (found["vocab"], found["extract"]) == (None, None)  # what they were made of is nothing to compare with
 
 
+def test_what_a_refused_launch_left_incomplete_is_outdated(frames: Frames, outputs: dict[str, Output], run_dir: Path) -> None:
+    Made(run_dir, "generate-2", 1_800_000_100.0, stage="generate").ended_ident().exit(2)
+    assert told(frames)["generate"] is None
+    outputs["generate"].publish(complete=False, attempt="another")
+    assert told(frames)["generate"] is None  # by a --limit, say; whoever needs it is told then
+    outputs["generate"].publish(attempt="generate-2")
+    assert "generate-2) began to change it and was refused: exit code 2" in str(told(frames)["generate"])
+
+
 def test_settings_that_cannot_be_read_prove_nothing(frames: Frames, outputs: dict[str, Output], run_dir: Path) -> None:
     for text in ("{torn", "[]", '{"generate": 3, "prepare": {"output": ""}, "vocab": {"output": ["x"]}}'):
         (run_dir / "settings.json").write_text(text)
@@ -169,14 +176,6 @@ def test_a_manifest_of_another_size_or_depth_is_no_manifest(tmp_path: Path) -> N
         path.write_text(text)
         assert filecache.read_json(str(path)) is None
     assert filecache.read_json(str(tmp_path / "a\0b")) is None
-
-
-@pytest.fixture
-def agent(python: str, code_dir: Path, data_dir: Path, tmp_path: Path) -> Iterator[AgentClient]:
-    gpus = nvml_fakes.create(tmp_path / "gpus.state")
-    start: Start
-    with agents(python, code_dir, data_dir, nvml_fakes.in_python(gpus)) as start:
-        yield start()
 
 
 def test_through_the_agent_and_small(agent: AgentClient, outputs: dict[str, Output]) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pipeline.generation.tokens import BY_TEMPLATE, BY_TEXT, Tokens
-from tests.fakes.openai_server import END, TEMPLATE, THINK, THOUGHT, save_verifier
+from tests.fakes.chat_verifier import END, TEMPLATE, THINK, THOUGHT, save_verifier
 
 PROMPT: list[Any] = [{"role": "user", "content": "What is light?"}]
 REASONING, CONTENT = "I think about green stone, 東京 often", "It is green."

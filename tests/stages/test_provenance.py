@@ -1,5 +1,6 @@
 """What an attempt ran with is on record, and input that is not good enough ends it, unless that is overridden with a reason."""
 
+import hashlib
 import json
 import os
 import subprocess
@@ -38,7 +39,14 @@ def manifest(run: Path, stage: str, **changes: Any) -> None:
     directory = run / {"generate": "data/generated", "prepare": "data/prepared"}[stage]
     directory.mkdir(parents=True, exist_ok=True)
     value = {"format": lineage.FORMAT, "format_version": 1, "stage": stage, "attempt": "a", "complete": True, "fingerprint": f"{stage}-1"}
-    value.update(inputs={"generate": "generate-1"} if stage == "prepare" else {}, settings={}, totals={}, created_wall_s=1.0, made_with={})
+    totals = {}
+    if stage == "prepare":
+        totals["rows_sha256"] = sha256 = hashlib.sha256(b"rows").hexdigest()
+        (directory / f"data-{sha256[:16]}.arrow").write_bytes(b"rows")
+        write_json(str(directory / "state.json"), {"_data_files": [{"filename": f"data-{sha256[:16]}.arrow"}]})
+    value.update(
+        inputs={"generate": "generate-1"} if stage == "prepare" else {}, settings={}, totals=totals, created_wall_s=1.0, made_with={}
+    )
     write_json(str(directory / lineage.NAME), {**value, **changes})
 
 
@@ -59,7 +67,7 @@ def answered(run: Path) -> Iterator[Path]:
 def test_good_input_is_good_and_an_override_has_nothing_to_do(answered: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert check(answered, "prepare").overridden is None
     assert check(answered, "prepare", "just in case").overridden is None
-    assert "--override has nothing to override" in capsys.readouterr().out
+    assert "--override has nothing to override so far" in capsys.readouterr().out
 
 
 def test_what_is_not_there_cannot_be_overridden(run: Path) -> None:
