@@ -1,6 +1,6 @@
 """The next step of the pipeline, from what the host shows. Pure; whoever takes the step asks again after it."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Literal, NamedTuple
 
 from console.core import service
@@ -26,8 +26,8 @@ def next_step(view: HostView | None, through: Collection[str] = DATA_STAGES, for
     """What comes next so that every stage of ``through`` gets done.
 
     ``through`` without ``serve``: the prompts go to a server that is none of ours to start or stop. ``forgiven``: ids of attempts that
-    ended badly and may be started again; nothing else that ended badly is. A stage whose output is outdated is to be run again. Stages
-    that do not stand in each other's way run beside each other.
+    ended badly and may be started again (``bad_ends``); nothing else that ended badly is, a launch that was refused among them. A stage
+    whose output is outdated is to be run again. Stages that do not stand in each other's way run beside each other.
     """
     if view is None or view.stages is None:
         return Step("wait", "", "the host has not told yet")
@@ -40,7 +40,24 @@ def next_step(view: HostView | None, through: Collection[str] = DATA_STAGES, for
             return Step("wait", busy, f"{found.why}; {busy} goes on meanwhile")
         if found:
             return found
-    return steps[0] if steps else Step("finished", "", f"{', '.join(stage.name for stage in wanted if not stage.service)} done")
+    if steps:
+        return steps[0]
+    services = f"; {service_words(view.stages)}" if any(stage.service for stage in wanted) else ""
+    return Step("finished", "", f"{', '.join(stage.name for stage in wanted if not stage.service)} done{services}")
+
+
+def service_words(stages: Mapping[str, Attempt]) -> str:
+    """How the server stands once nothing needs it: off is as it should be."""
+    one = stages.get(_SERVER)
+    if one is not None and one.live:
+        return f"{_SERVER} is {service.word(one)}, and nothing needs it now"
+    return f"{_SERVER} is off, as it should be: nothing needs it now"
+
+
+def bad_ends(stages: Mapping[str, Attempt]) -> set[str]:
+    """Ids of the attempts that ended other than done, launches that were refused among them."""
+    found = [one for stage in stages.values() for one in (stage, stage.refused) if one is not None]
+    return {one.id for one in found if one.ended and not one.done}
 
 
 class _Chain:
@@ -91,7 +108,11 @@ class _Chain:
     def _bad(self, name: str) -> Step | None:
         """The step for a stage that ended other than well, unless that is forgiven. A service that was stopped on request ended well."""
         one = self._stages.get(name)
-        if one is None or one.live or one.done or one.id in self._forgiven:
+        if one is None or one.live:
+            return None
+        if one.refused is not None and one.refused.id not in self._forgiven:
+            return Step("failed", name, f"the last launch of {name} was refused" + (f": {one.refused.why}" if one.refused.why else ""))
+        if one.done or one.id in self._forgiven:
             return None
         if STAGES[name].service and one.state == telemetry.STOPPED:
             return None
@@ -105,7 +126,7 @@ class _Chain:
 
     def _is_done(self, name: str) -> bool:
         one = self._stages.get(name)
-        return one is not None and one.done and not one.outdated and not STAGES[name].service
+        return one is not None and one.fresh and not STAGES[name].service
 
     def _is_live(self, name: str) -> bool:
         one = self._stages.get(name)

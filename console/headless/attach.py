@@ -7,7 +7,7 @@ from typing import Any
 from console.config import Host
 from console.core import reading
 from console.core.attempt import Attempt, name
-from console.headless import hosts
+from console.headless import hosts, outcome
 from console.headless.follow import Followed, Follower, finish
 from console.headless.output import Output
 from console.headless.session import Session
@@ -27,6 +27,9 @@ async def _attach(arguments: argparse.Namespace, host: Host, output: Output) -> 
         await session.watch(run)
         one = choose_attempt(session, arguments.host, run, arguments.stage)
         followed = Followed(arguments.host, run, one.stage, one.id)
+        if one.refused is not None:
+            why = one.refused.why or outcome.words(one.refused)
+            output.say(f"eaglewatch: the last launch of {one.stage} was refused: {why}; what follows is of the one before it")
         return finish(output, await Follower(session, followed, output).follow())
 
 
@@ -49,8 +52,13 @@ def choose_run(listed: list[dict[str, Any]], host: str, stage: str | None = None
     if not live and len(rows) == 1 and launched:
         return launched[0]  # it ended while nobody watched: how it ended is what is asked for
     what = "several runs are live" if live else "nothing is live"
-    there = f"name one with --run; there are {'; '.join(rows)}" if rows else "there are no runs; eaglewatch run starts one"
-    raise UserError(f"{what} on {host}; {there}")
+    if not rows:
+        raise UserError(f"{what} on {host}; there are no runs; to make one: eaglewatch init {host} RUN --preset NAME")
+    if len(rows) == 1 and stage is None:
+        raise UserError(
+            f"nothing of {rows[0].partition(' ')[0]}, the only run on {host}, was launched yet; {_begin(host, rows[0].partition(' ')[0])}"
+        )
+    raise UserError(f"{what} on {host}; name one with --run; there are {'; '.join(rows)}")
 
 
 def choose_attempt(session: Session, host: str, run: str, stage: str | None) -> Attempt:
@@ -61,7 +69,9 @@ def choose_attempt(session: Session, host: str, run: str, stage: str | None) -> 
         raise UserError(f"no run {run} on {host}; eaglewatch status {host} lists its runs")
     if stage is not None:
         if stage not in stages:
-            raise UserError(f"{stage} of run {run} on {host} was never launched")
+            raise UserError(
+                f"{stage} of run {run} on {host} was never launched; to start it: eaglewatch run {stage} --host {host} --run {run}"
+            )
         return stages[stage]
     live = [one for one in stages.values() if one.live]
     if len(live) > 1:
@@ -69,5 +79,9 @@ def choose_attempt(session: Session, host: str, run: str, stage: str | None) -> 
     if live:
         return live[0]
     if not stages:
-        raise UserError(f"nothing of run {run} on {host} was launched yet")
+        raise UserError(f"nothing of run {run} on {host} was launched yet; {_begin(host, run)}")
     return max(stages.values(), key=lambda one: one.started_boot_s if one.started_boot_s is not None else float("-inf"))
+
+
+def _begin(host: str, run: str) -> str:
+    return f"to begin: eaglewatch run {next(iter(STAGES))} --host {host} --run {run}"

@@ -28,18 +28,30 @@ class Order:
     args: list[str]
 
 
-async def put_settings(session: Session, host: str, run: str, wanted: Wanted, replace: bool, hint: str = "") -> None:
-    """Make the run's settings on the host those that are wanted. Raises UserError when its copy is another one that stays."""
-    audit.record("put-settings", host=host, run=run, replace=replace, reply=None)
+async def put_settings(session: Session, host: str, run: str, wanted: Wanted, replace: bool, hint: str = "") -> list[str]:
+    """Make the run's settings on the host those that are wanted; what that changes, ``key: old -> new``, which is also said before.
+
+    Raises UserError when its copy is another one that stays.
+    """
+    copy = await host_copy(session, run)
+    changed = run_settings.changes(copy[0], wanted.resolved) if copy and replace else []
+    if changed:
+        session.output.say(f"eaglewatch: settings of run {run} on {host} change:")
+        for row in changed:
+            session.output.say(f"  {row}")
+    noted: dict[str, Any] = {"host": host, "run": run, "replace": replace, **({"changed": changed} if changed else {})}
+    audit.record("put-settings", **noted, reply=None)
     reply = await session.link.request("put-settings", run=run, toml=wanted.toml, resolved=wanted.resolved, replace=replace)
     rules = reply.get("toml")
-    audit.record("put-settings", host=host, run=run, replace=replace, reply="written" if reply.get("written") is True else "kept")
+    audit.record("put-settings", **noted, reply="written" if reply.get("written") is True else "kept")
     if rules == wanted.toml:
-        return
+        if kept := reading.text(reply, "kept"):
+            session.output.say(f"eaglewatch: the copy before is kept there as {kept}")
+        return changed
     if not isinstance(rules, str):
         raise FailedError(f"{host}: put-settings was answered without the settings that rule now")
     if run_settings.same(rules, wanted.resolved):
-        return  # only comments or layout differ
+        return []  # only comments or layout differ
     raise run_settings.conflict(host, run, rules, wanted.resolved, hint)
 
 
@@ -56,10 +68,10 @@ async def host_copy(session: Session, run: str) -> tuple[str, str] | None:
 
 
 async def live_attempt(session: Session, order: Order, wanted: Wanted | None, output: Output) -> Followed | None:
-    """The stage's live attempt when a command from here gave the same order and never heard of it; None when nothing is live.
+    """The stage's live attempt, when this order is the one that it was launched with; None when nothing is live.
 
-    ``wanted``: the settings of the order, None for the host's copy. Raises UserError when the live one is somebody else's, or was
-    ordered otherwise, RemoteError. The session has a frame about the run.
+    ``wanted``: the settings of the order, None for the host's copy. Raises UserError when the live one was ordered otherwise,
+    RemoteError. The session has a frame about the run.
     """
     host, run, stage = order.host, order.run, order.stage
     one = session.store.attempt(stage)
@@ -67,17 +79,24 @@ async def live_attempt(session: Session, order: Order, wanted: Wanted | None, ou
         return None
     copy = await host_copy(session, run)
     with audit.orphaned_launch(host, run, stage, one.id) as orphan:
-        if orphan is None:
-            raise held(host, run, stage, f"attempt {one.id} by {one.by}")
-        different = _different(orphan.asked, _asked(order, copy))
+        asked = await _spec_asked(session, order, one.id) if orphan is None else orphan.asked
+        different = _different(asked, _asked(order, copy))
         if wanted is not None and copy is not None and not run_settings.same(copy[0], wanted.resolved):
             different += _rows(copy[0], wanted)
         if different:
-            by = f"attempt {one.id}, which an earlier command launched with other {'; '.join(different)}"
-            raise held(host, run, stage, by)
-        orphan.settle()
-    output.say(f"eaglewatch: an earlier command launched attempt {one.id} and did not hear of it; following that one")
+            by = f"attempt {one.id} by {one.by}" if orphan is None else f"attempt {one.id}, of an earlier command"
+            raise held(host, run, stage, f"{by}, launched with other {'; '.join(different)}")
+        if orphan is not None:
+            orphan.settle()
+    who = f"by {one.by}" if orphan is None else "by an earlier command, which did not hear of it"
+    output.say(f"eaglewatch: {stage} of run {run} on {host} runs already (attempt {one.id} {who}); following it")
     return Followed(host, run, stage, one.id)
+
+
+async def _spec_asked(session: Session, order: Order, attempt: str) -> dict[str, Any]:
+    """What a live attempt was launched with; empty of one that was started by hand. Raises RemoteError."""
+    reply = await session.link.request("read", run=order.run, stage=order.stage, attempt=attempt, what="spec")
+    return reading.mapping(reading.mapping(reply, "value"), "asked") or {}
 
 
 def _asked(order: Order, copy: tuple[str, str] | None) -> dict[str, Any]:
@@ -86,13 +105,13 @@ def _asked(order: Order, copy: tuple[str, str] | None) -> dict[str, Any]:
 
 
 def _different(there: dict[str, Any], here: dict[str, Any]) -> list[str]:
-    """In what two orders differ, safe to print."""
+    """In what two orders differ, safe to print. An order that names no interpreter has any; while a stage runs, its settings stay."""
     found = []
-    if there.get("interpreter") != here["interpreter"]:
-        found.append(f"interpreter: {there.get('interpreter')} there, {here['interpreter'] or 'none named'} here")
+    if here["interpreter"] and there.get("interpreter") != here["interpreter"]:
+        found.append(f"interpreter: {there.get('interpreter', 'unknown')} there, {here['interpreter']} here")
     if there.get("args") != here["args"]:
         found.append(f"arguments: {_words(there.get('args'))} there, {_words(here['args'])} here")
-    if there.get("settings_sha256") != here["settings_sha256"]:
+    if "settings_sha256" in there and there["settings_sha256"] != here["settings_sha256"]:
         found.append("settings: the run's settings were replaced since")
     return [sanitize.line(row, 300) for row in found]
 
@@ -178,8 +197,12 @@ def _tell(reply: dict[str, Any], state: str, followed: Followed, output: Output)
     if state == telemetry.UNREADABLE:
         output.say(f"eaglewatch: {followed.stage} was launched; how it stands is not known here: {reading.text(reply, 'why', 500)}")
         return
-    output.say(f"eaglewatch: {followed.stage} ended at once: {state} {reading.text(reply, 'why', 500)}")
-    tail = reply.get("log_tail")
-    if state != telemetry.DONE and isinstance(tail, str):
-        for line in sanitize.lines(tail.rstrip("\n"))[-40:]:
-            output.say(f"  | {line}")
+    why = reading.text(reply, "why", 500)
+    if state == telemetry.DONE or not isinstance(reply.get("log_tail"), str):
+        return  # whoever follows it tells its end
+    tail = sanitize.lines(str(reply["log_tail"]).rstrip("\n"))[-40:]
+    rest = [line for line in tail if line.strip() and not (why and why in line)]  # the reason is told with the end, and once
+    if rest:
+        output.say(f"eaglewatch: {followed.stage} ended at once; its log:")
+    for line in rest:
+        output.say(f"  | {line}")

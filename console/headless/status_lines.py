@@ -8,8 +8,7 @@ from console.core.servers import Server
 from console.core.store import Store
 from console.core.views import Gpu, GpuProcess, HostView
 from console.headless import outcome
-from console.headless.lines import LinkNow, fact_words, gpu_summary, gpu_words, link_json, state_words
-from pipeline.contract.stages import STAGES
+from console.headless.lines import LinkNow, done_words, fact_words, gpu_summary, gpu_words, link_json, state_words
 
 _METRICS = ("total_bytes", "used_bytes", "reserved_bytes", "util_pct", "power_w", "temp_c", "sm_mhz")
 _SHOWN_HOLDERS, _NAME_CHARS = 3, 40
@@ -30,9 +29,8 @@ def table(store: Store, host: str, link: LinkNow, runs: list[str]) -> list[str]:
         rows.append(f"run {view.run.name}" + ("" if view.run.exists else ": no such run on this host"))
         for stage, words, facts in _stages(store):
             rows += [f"  {stage}  {words}", *(f"      {fact}" for fact in facts)]
-    rows += _servers(view)
-    rows += [f"runs: {', '.join(runs)}"] if runs else []
-    return rows
+        rows += ["  nothing of it was launched yet"] if view.run.exists and view.stages == {} else []
+    return rows + _servers(view) + [f"{'runs: ' if number == 0 else '      '}{run}" for number, run in enumerate(runs)]
 
 
 def line(store: Store, host: str, link: LinkNow) -> str:
@@ -44,6 +42,12 @@ def line(store: Store, host: str, link: LinkNow) -> str:
     parts = [gpu_words(gpu_summary(view, link.frame_age_s)), _disk(view, link)]
     parts += [f"{stage} {words}" for stage, words, _ in _stages(store)]
     return f"{mark}{_target(view, host)}  {'  '.join(parts)}  {link.words}"
+
+
+def states(store: Store) -> list[str]:
+    """Of every stage, to notice when one has changed."""
+    stages = (store.view.stages if store.view else None) or {}
+    return [f"{stage} {state_words(one)}" for stage, one in stages.items()]
 
 
 def as_json(store: Store, host: str, link: LinkNow, runs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -111,11 +115,12 @@ def _stages(store: Store) -> list[tuple[str, str, list[str]]]:
     rows = []
     for stage, one in ((view.stages if view else None) or {}).items():
         progress = one.progress
-        counted = progress if progress is not None and not STAGES[stage].service else None
-        parts = [state_words(one) + (f" {fmt.share(counted.done, counted.total)} {counted.unit or 'unit'}s" if counted else "")]
+        parts = [f"{state_words(one)} {done_words(one)}".rstrip()]
         parts += [progress.note] if progress and one.live and progress.note else []
         why = one.why or (one.outdated if one.done else "")
-        rows.append((stage, ", ".join(parts) + (f" ({why})" if why else ""), fact_words(progress)))
+        late = one.refused
+        refused = [f"its last launch was refused: {late.why or outcome.words(late)}"] if late else []
+        rows.append((stage, ", ".join(parts), ([why] if why else []) + refused + fact_words(progress)))
     return rows
 
 

@@ -12,10 +12,12 @@ from console.core.attempt import Attempt
 from console.headless import audit, hosts, outcome
 from console.headless.attach import choose_attempt
 from console.headless.follow import Followed, Follower, finish
+from console.headless.lines import done_words
 from console.headless.output import FailedError, Output, Result
 from console.headless.session import Session
 from console.remote.errors import RemoteError
 from pipeline.contract import telemetry
+from pipeline.contract.stages import STAGES
 from pipeline.errors import EXIT_DONE, EXIT_FAILED, UserError
 
 
@@ -43,8 +45,10 @@ async def _stop(arguments: argparse.Namespace, host: Host, output: Output) -> in
 def _what(session: Session, one: Attempt, run: str, host: str) -> str:
     view, progress = session.store.view, one.progress
     since = view.boot_s - one.started_boot_s if view and one.started_boot_s is not None else None
-    done = f", {fmt.share(progress.done, progress.total)} {progress.unit or 'unit'}s done" if progress else ""
-    return f"{one.stage} of run {run} on {host}: pid {one.pid}, started {fmt.duration(since)} ago by {one.by}{done}. What is finished stays"
+    who = f"{one.stage} of run {run} on {host}: pid {one.pid}, started {fmt.duration(since)} ago by {one.by}"
+    if STAGES[one.stage].service:
+        return who
+    return f"{who}{f', {done_words(one)} done' if progress else ''}. What is finished stays"
 
 
 async def _confirmed() -> bool:

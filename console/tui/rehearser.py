@@ -51,7 +51,7 @@ class Rehearser:
         await self._launch(stage, ["--limit", str(limit)] if limit else [])
 
     async def _steps(self) -> None:
-        forgiven = {one.id for one in self._stages().values() if one.ended and not one.done}
+        forgiven = chain.bad_ends(self._stages())
         while True:
             state = self._state
             if not state.in_control:
@@ -80,7 +80,8 @@ class Rehearser:
                 await self._session.wait(_LOOK_S)
             return
         await self._launch(step.stage, [])
-        while (one := self._stages().get(step.stage)) is None or (before is not None and one.id == before.id and not one.live):
+        old = before.newest.id if before is not None else None
+        while (one := self._stages().get(step.stage)) is None or (one.newest.id == old and not one.live):
             await self._session.wait(_LOOK_S)
 
     async def _launch(self, stage: str, args: list[str]) -> None:

@@ -9,7 +9,7 @@ from console import config
 from console.config import Host
 from console.core import reading, sanitize
 from console.core.attempt import name
-from console.headless import audit, hosts, launching, rehearse, run_settings
+from console.headless import audit, hosts, launching, rehearse, rehearse_settings, run_settings
 from console.headless.launching import Order
 from console.headless.output import Output
 from console.headless.rehearse_extract import covers
@@ -40,6 +40,8 @@ class Opened:
 
     host: Host
     wanted: Wanted | None = None
+    limit: int | None = None
+    """That its command line asked for."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ def open_host(options: Options, say: Say) -> Opened:
     running = hosts.start_rehearsal(Voice(say), options.fresh, options.fault)
     if options.run == EXTRACT_ONLY:
         return Opened(hosts.reach(running), run_settings.from_file(extract_only_settings_file(running.home), []))
-    return Opened(hosts.reach(running), rehearse.wanted_settings(running, options.limit))
+    return Opened(hosts.reach(running), rehearse.wanted_settings(running, options.limit), options.limit)
 
 
 async def runs(session: Session) -> tuple[tuple[str, ...], str]:
@@ -143,7 +145,7 @@ def outputs(stage: str, resolved: dict[str, Any] | None, run_directory: str) -> 
 async def put_rehearsal_settings(session: Session, opened: Opened) -> None:
     """The rehearsal's settings onto its host, before the first step. Raises StageError."""
     if opened.wanted is not None:
-        await rehearse.put_settings(session, opened.wanted)
+        await rehearse_settings.put(session, opened.wanted, opened.limit)
 
 
 def run_directory(hello: dict[str, Any] | None, run: str) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from console.core import views
-from console.core.chain import Step, next_step
+from console.core.chain import Step, bad_ends, next_step
 from pipeline.contract import telemetry
 from tests.fakes import frames
 
@@ -105,3 +105,17 @@ def test_without_serve_the_prompts_go_to_a_server_that_is_not_ours() -> None:
 def test_nothing_told_is_nothing_concluded() -> None:
     assert next_step(None).kind == "wait"
     assert next_step(views.parse(frames.frame(stages=None))).kind == "wait"
+
+
+def test_a_launch_that_was_refused_is_not_repeated_by_itself_and_hides_no_output() -> None:
+    away = stage("vocab", telemetry.FAILED, why="its rows were changed")
+    away.update(attempt="20260101-000001-000000000000", exit={"code": 2})
+    (vocab,) = done("vocab")
+    before = [STOPPED, *done("generate", "prepare", "extract")]
+    assert step(*before, {**vocab, "refused": away}).kind == "finished", "what is done stays done"
+    old = {**vocab, "refused": away, "outdated": "made of another output of prepare"}
+    assert step(*before, old) == ("failed", "vocab", "the last launch of vocab was refused: its rows were changed")
+    view = views.parse(frames.frame(stages={"vocab": old}))
+    assert view is not None and view.stages is not None
+    forgiven = bad_ends(view.stages)
+    assert forgiven == {away["attempt"]} and step(*before, old, forgiven=forgiven).kind == "start"

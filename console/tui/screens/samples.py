@@ -10,7 +10,7 @@ from textual.geometry import Size
 from textual.widget import Widget
 from textual.widgets import Static
 
-from console.core import sanitize
+from console.core import counted, sanitize
 from console.tui import sample
 from console.tui.draw import MUTED, STRONG, WARN
 from console.tui.sample import Sample
@@ -60,7 +60,9 @@ class SamplesScreen(Card[None]):
 
     def heading(self) -> str:
         how = "newest, followed" if self._following else "standing still: f follows"
-        return f"Samples of {self.state.run}: {_NAMES[self._which]}, {how}"
+        one = self.state.store.attempt("generate")
+        of = f" of {counted.made(one)}" if one is not None and self._which != FAILED else ""
+        return f"Samples of {self.state.run}: {_NAMES[self._which]}{of}, {how}"
 
     def choices(self) -> Sequence[Choice]:
         return (
@@ -117,7 +119,7 @@ class SamplesScreen(Card[None]):
         if around[0] == self._around[0] and all(new.is_same(old) for new, old in zip(around[1:], self._around[1:], strict=True)):
             return
         self._around = around
-        self.query_one("#sheet").border_title = Content.styled(sanitize.line(around[0], 200), STRONG)  # type: ignore[assignment]
+        self.query_one("#sheet").border_title = Content.styled(sanitize.line(around[0], 200), STRONG)
         self.query_one("#head", Static).update(around[1])
         self.query_one("#legend", Static).update(around[2])
 
