@@ -10,13 +10,14 @@ from typing import Any
 from pipeline import rows_lock
 from pipeline import settings as run_settings
 from pipeline.attempt import Attempt
-from pipeline.contract import layout
+from pipeline.contract import layout, source_files
 from pipeline.contract.lineage import OUTPUTS, fingerprint, outdated, output_directory, read_manifest
 from pipeline.contract.stages import STAGES
+from pipeline.digests import sha256_of
 from pipeline.log import say
 from pipeline.overrides import Problem, settle
 from pipeline.paths import resolve
-from pipeline.preparation.dataset_files import HOLDOUT, rows_file, rows_sha256
+from pipeline.preparation.dataset_files import HOLDOUT, rows_file
 from pipeline.provenance import Verifier
 from pipeline.schema import Settings
 
@@ -37,7 +38,8 @@ def check(attempt: Attempt, settings: Settings, run_directory: str, override: st
         say(f"extract.data is {foreign}, which is not this run's prepare.output: nothing is known here of how it was made")
     else:
         sources = OUTPUTS[stage].inputs if stage in OUTPUTS else ()
-        problems = [problem for source in sources for problem in _look_at(source, run_directory, resolved)]
+        found = outdated(run_directory, resolved, look=source_files.changed_content) if sources else {}
+        problems = [problem for source in sources for problem in _look_at(source, run_directory, resolved, found.get(source))]
         problems += _other_verifier(stage, run_directory, resolved, verifier)
     settle(attempt, run_directory, override, problems)
     if override and not problems:
@@ -51,7 +53,8 @@ def _foreign_data(settings: Settings, run_directory: str, resolved: dict[str, An
     return data if own is None or os.path.realpath(data) != os.path.realpath(own) else None
 
 
-def _look_at(source: str, run_directory: str, resolved: dict[str, Any]) -> list[Problem]:
+def _look_at(source: str, run_directory: str, resolved: dict[str, Any], why: str | None) -> list[Problem]:
+    """``why``: it is outdated."""
     directory = output_directory(run_directory, source, resolved) or ""
     shown = os.path.relpath(directory, run_directory) if directory.startswith(run_directory + os.sep) else directory
     name = OUTPUTS[source].manifest
@@ -65,7 +68,6 @@ def _look_at(source: str, run_directory: str, resolved: dict[str, Any]) -> list[
         return [Problem(f"{shown} has no {name}: {source} has not finished there, or something else made it", again)]
     if manifest.get("complete") is not True:
         return [Problem(f"{source} is not complete{_how_far(source, manifest)}", "finish it")]
-    why = outdated(run_directory, resolved, deep=True).get(source)
     if why:
         return [Problem(f"{source} is outdated: {why}", f"run {source} again")]
     if fingerprint(source, manifest) is None:
@@ -82,7 +84,7 @@ def _other_rows(directory: str, shown: str, manifest: dict[str, Any]) -> list[Pr
         what = os.path.join(shown, place) if place else shown
         try:
             name = rows_file(os.path.join(directory, place))
-            found = rows_sha256(os.path.join(directory, place, name)) if name else None
+            found = sha256_of(os.path.join(directory, place, name)) if name else None
         except OSError as error:
             found, what = "", f"{what} ({error.strerror})"
         if found != told or (told is None and not place):

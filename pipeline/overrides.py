@@ -3,16 +3,14 @@
 In the attempt's log, its events and its receipt, and in the host's audit log.
 """
 
-import json
 import os
-import time
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pipeline.attempt import Attempt
 from pipeline.contract import events, layout
-from pipeline.contract.clock import boot_id, boot_s
 from pipeline.errors import StageError, UserError
+from pipeline.host import audit
 from pipeline.log import say
 
 
@@ -53,22 +51,9 @@ def _audit(attempt: Attempt, run_directory: str, reason: str, what: list[str]) -
     runs, run = os.path.split(run_directory)
     if os.path.basename(runs) != os.path.basename(layout.runs_dir("")):
         return
-    line: dict[str, Any] = {
-        "what": "override",
-        "run": run,
-        "stage": attempt.stage,
-        "attempt": attempt.id,
-        "by": attempt.by,
-        "reason": reason,
-    }
-    line.update(overridden=what, wall_s=round(time.time(), 3), boot_id=boot_id(), boot_s=round(boot_s(), 3))
-    path = os.path.join(os.path.dirname(runs), layout.AUDIT)
+    line = {"what": "override", "run": run, "stage": attempt.stage, "attempt": attempt.id, "by": attempt.by}
     try:
-        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            os.write(fd, json.dumps(line, separators=(",", ":"), sort_keys=True).encode() + b"\n")
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+        audit.append(os.path.dirname(runs), {**line, "reason": reason, "overridden": what})
     except OSError as error:
+        path = os.path.join(os.path.dirname(runs), layout.AUDIT)
         raise StageError(f"{path}: {error.strerror}; an override that cannot be recorded is not done") from None

@@ -33,6 +33,16 @@ def without_secrets(text: str) -> str:
     return _QUERY.sub(rf"\1={HIDDEN}", _USER_INFO.sub(f"{HIDDEN}@", text))
 
 
+def secret_of(key: str, value: Any) -> str | None:
+    """What of a setting ``section.key`` with this value is a key or password: its name; None where nothing is."""
+    if isinstance(value, dict):
+        return next(filter(None, (secret_of(f"{key}.{inner}", one) for inner, one in value.items())), None)
+    parts = value if isinstance(value, list) else [value]
+    if any(isinstance(part, str) and _KEY_OPTION in part for part in parts):
+        return f"{_KEY_OPTION} in {key}"
+    return key if _NAME.search(key.rpartition(".")[2]) and value != "" else None
+
+
 def words(command: "list[str] | tuple[str, ...]") -> list[str]:
     """A command line, without the keys that options and ``--set serve.env.NAME=...`` give in it."""
     kept: list[str] = []

@@ -7,6 +7,7 @@ from typing import Any
 
 from pipeline.contract.source_files import TOKENIZER
 from pipeline.errors import UserError
+from pipeline.visible import error_line
 
 
 def load_tokenizer(directory: str, trust_remote_code: bool) -> Any:
@@ -17,9 +18,8 @@ def load_tokenizer(directory: str, trust_remote_code: bool) -> Any:
     try:
         return AutoTokenizer.from_pretrained(directory, trust_remote_code=trust_remote_code, local_files_only=True)
     except Exception as error:  # whatever json, tokenizers, sentencepiece or the model's own code happen to raise
-        text = " ".join(str(error).split())[:300] or type(error).__name__
         hint = "" if trust_remote_code else "; if it needs the model's own code, set model.trust_remote_code = true"
-        raise UserError(f"model.path: the tokenizer in {directory} cannot be loaded: {text}{hint}") from None
+        raise UserError(f"model.path: the tokenizer in {directory} cannot be loaded: {error_line(error)}{hint}") from None
 
 
 def tokenizer_fingerprint(directory: str) -> str:

@@ -15,6 +15,8 @@ FORMAT = "eaglewatch output"
 FORMAT_VERSION = 1
 
 Reader = Callable[[str], Optional[Dict[str, Any]]]
+Look = Callable[[Any, str], Optional[str]]
+"""``source_files.changed``, or what stands for it."""
 
 
 class Output(NamedTuple):
@@ -32,8 +34,11 @@ OUTPUTS: Dict[str, Output] = {
 }
 """In the order of the pipeline."""
 
-_SOURCES = {"prompts": ("generate", "prompts"), "model": ("model", "path")}
+_SOURCES = {"prompts": ("generate", "prompts"), "model": ("model", "path"), "weights": ("model", "path")}
 """Inputs that no stage made, as manifests name them: the setting that says where they are."""
+
+_HELD_OUT = "generate.greedy_holdout"
+"""More may be held out than the settings ask for, by ``--greedy-holdout``: what was held out once is never trained on later."""
 
 
 def output_directory(run_directory: str, stage: str, resolved: Dict[str, Any]) -> Optional[str]:
@@ -57,10 +62,13 @@ def fingerprint(stage: str, manifest: Optional[Dict[str, Any]]) -> Optional[str]
     return value if isinstance(value, str) else None
 
 
-def outdated(run_directory: str, resolved: Dict[str, Any], reader: Reader = read_json, deep: bool = False) -> Dict[str, Optional[str]]:
+def outdated(
+    run_directory: str, resolved: Dict[str, Any], reader: Reader = read_json, look: Look = source_files.changed
+) -> Dict[str, Optional[str]]:
     """{stage: why its output is outdated, one line; None when it is not}. A stage without a manifest is left out.
 
-    ``deep``: large prompts that were touched are read, which takes seconds a gigabyte; without it they count as changed.
+    ``look``: what of an input that no stage made is another now; ``source_files.changed_content`` reads large prompts that were touched,
+    which takes seconds a gigabyte, else they count as changed.
     Whatever a manifest holds, nothing is raised; what it does not say never makes an output look better.
     """
     manifests = {stage: read_manifest(run_directory, stage, resolved, reader) for stage in OUTPUTS}
@@ -70,7 +78,7 @@ def outdated(run_directory: str, resolved: Dict[str, Any], reader: Reader = read
             used = _used(stage, manifest, run_directory, resolved)
             found[stage] = (
                 _changed_settings(_settings(stage, manifest, resolved), resolved)
-                or _other_sources(manifest, run_directory, resolved, deep)
+                or _other_sources(manifest, run_directory, resolved, look)
                 or _other_inputs(stage, used, manifests, found)
                 or _other_rows(manifest, manifests.get("prepare"))
             )
@@ -109,7 +117,7 @@ def _other_inputs(
     return None
 
 
-def _other_sources(manifest: Dict[str, Any], run_directory: str, resolved: Dict[str, Any], deep: bool) -> Optional[str]:
+def _other_sources(manifest: Dict[str, Any], run_directory: str, resolved: Dict[str, Any], look: Look) -> Optional[str]:
     """Inputs that no stage made, edited or replaced where they lie; those that a manifest does not record are not compared."""
     recorded = manifest.get("sources")
     recorded = recorded if isinstance(recorded, dict) else {}
@@ -117,9 +125,9 @@ def _other_sources(manifest: Dict[str, Any], run_directory: str, resolved: Dict[
         values = resolved.get(section)
         path = values.get(key) if isinstance(values, dict) else None
         if name in recorded and isinstance(path, str):
-            why = source_files.changed(recorded[name], os.path.abspath(os.path.join(run_directory, os.path.expanduser(path))), deep)
+            why = look(recorded[name], os.path.abspath(os.path.join(run_directory, os.path.expanduser(path))))
             if why:
-                return "%s.%s is not what it was: %s" % (section, key, why)
+                return "%s.%s%s: %s" % (section, key, "" if why.startswith(source_files.UNKNOWN) else " is not what it was", why)
     return None
 
 
@@ -150,8 +158,9 @@ def _reads_prepared(run_directory: str, resolved: Dict[str, Any]) -> bool:
     prepared = output_directory(run_directory, "prepare", resolved)
     if not isinstance(data, str) or prepared is None:
         return False
-    try:
-        return os.path.realpath(os.path.join(run_directory, os.path.expanduser(data))) == os.path.realpath(prepared)
+    path = os.path.join(run_directory, os.path.expanduser(data))
+    try:  # links are followed only where the texts differ: each part of a path may hang
+        return path == prepared or os.path.realpath(path) == os.path.realpath(prepared)
     except ValueError:  # a NUL in a path: no such place
         return False
 
@@ -174,6 +183,8 @@ def _changed_settings(settings: Dict[str, Any], resolved: Dict[str, Any]) -> Opt
         section, _, name = key.partition(".")
         there = resolved.get(section)
         now = there.get(name) if isinstance(there, dict) else None
+        if key == _HELD_OUT and type(now) is type(then) is int and now < then:
+            continue
         if now != then or isinstance(now, bool) != isinstance(then, bool):
             return "%s was %s, it is %s now" % (key[:80], _shown(then), _shown(now))
     return None

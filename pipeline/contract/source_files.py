@@ -1,14 +1,14 @@
 """The files of an input that no stage made (prompts; the verifier's tokenizer and configuration): what they were, and are they still.
 
 The stage that reads them makes a hash of their content. A later look compares names, sizes and times, a stat a file; only where those
-are others does it read, and then ``READ_AT_A_LOOK_BYTES`` at most.
+are others does it read, and then ``READ_AT_A_LOOK_BYTES`` at most. All of it may hang on a dead mount: the host agent looks through
+``pipeline.host.source_looks``.
 """
 
 import errno
 import fnmatch
 import os
 import stat
-import time
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 TOKENIZER = (
@@ -26,38 +26,42 @@ TOKENIZER = (
 )
 """What transformers and the models' own code read a tokenizer from; the chat template belongs to it."""
 MODEL = (*TOKENIZER, "config.json", "generation_config.json", "*.index.json", "*.py")
-"""Of a model directory, all but the weights: those are compared by their fingerprint (pipeline.checks_model) before a stage's work."""
+"""Of a model directory, all but the weights."""
+WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
+"""Never read here: a stage compares their fingerprint (pipeline.checks_model) before its work, a look their sizes and times."""
 
-READ_AT_A_LOOK_BYTES = 64 << 20
+READ_AT_A_LOOK_BYTES = 16 << 20
 """Of one input. A larger one that was touched counts as changed until a stage has read it whole (``deep``)."""
 MANY_FILES = 256
-"""More in one input are not told one by one, and not looked at more often than every ``LOOK_EVERY_S``."""
-LOOK_EVERY_S = 10.0
+"""More in one input are not told one by one."""
+UNKNOWN = "unknown: "
+"""Begins the answer of a look that has not ended, which is never taken for a good one."""
 _BLOCK_BYTES = 1 << 20
 
 _Stamps = List[Tuple[str, Tuple[int, int, int, int]]]
 """(name, (size, mtime_ns, ctime_ns, inode)) of each file."""
 _read: Dict[str, Tuple[_Stamps, str]] = {}
 """Path to the stamps of what was read there last, and its hash."""
-_looked: Dict[str, Tuple[float, _Stamps]] = {}
 _ENTRIES = 64
 
 
-def describe(path: str, patterns: Optional[Sequence[str]] = None) -> Dict[str, Any]:
+def describe(path: str, patterns: Optional[Sequence[str]] = None, read: bool = True) -> Dict[str, Any]:
     """What a file, or a directory's files, are now: all below it, or those in it that a pattern names. Raises OSError.
 
     ``files``: {name: [size, mtime_ns, ctime_ns, inode]}, the name of a single file is "", of many together ``*``; ``sha256``: over names,
-    sizes and contents.
+    sizes and contents, None without ``read``.
     """
     stamps = _stamps(path, patterns)
     files = {name: list(stamp) for name, stamp in _folded(stamps)}
-    return {"path": path, "patterns": list(patterns) if patterns is not None else None, "files": files, "sha256": _sha256(path, stamps)}
+    sha256 = _sha256(path, stamps) if read else None
+    return {"path": path, "patterns": list(patterns) if patterns is not None else None, "files": files, "sha256": sha256}
 
 
 def changed(recorded: Any, path: str, deep: bool = False) -> Optional[str]:
     """What of the files at ``path`` is not as ``describe`` recorded it, one line; None when nothing is. Raises nothing.
 
-    ``path`` may be another than then: the content counts. ``deep``: read them, however large.
+    ``path`` may be another than then: the content counts. ``deep``: read them, however large. Of files that were not read then, names,
+    sizes and times at the same place, else names and sizes; with ``deep``, for which there is a better proof, these too.
     """
     try:
         files, patterns = recorded["files"], recorded["patterns"]
@@ -68,33 +72,33 @@ def changed(recorded: Any, path: str, deep: bool = False) -> Optional[str]:
     except (TypeError, KeyError, AttributeError, IndexError):
         return "it is not recorded what they were"
     try:
-        now = _stamps(path, patterns) if deep else _stamps_now_and_then(path, patterns)
+        now = _stamps(path, patterns)
         here = dict(_folded(now))
         for name in sorted(set(sizes) | set(here)):
             before, present = sizes.get(name), here[name][0] if name in here else None
             if before != present:
                 return "%s had %s, it has %s now" % (os.path.join(path, name) if name else path, _bytes(before), _bytes(present))
+        if sha256 is None:
+            touched = [name for name in here if then[name][1] != here[name][1]] if same_place and not deep else []
+            return "%s was changed, or written again, since" % os.path.join(path, touched[0]) if touched else None
         large = sum(stamp[0] for stamp in here.values()) > READ_AT_A_LOOK_BYTES and not deep
         if same_place and all(_same(then[name], here[name], large) for name in here):
             return None
         if large:
             return "%s was touched since, and is too large to be read at each look" % path
         return None if _sha256(path, now) == sha256 else "%s has another content" % path
-    except (OSError, ValueError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, TypeError, IndexError, RecursionError) as error:
         return "%s: %s" % (path, getattr(error, "strerror", None) or error)
+
+
+def changed_content(recorded: Any, path: str) -> Optional[str]:
+    """``changed``, read however large."""
+    return changed(recorded, path, deep=True)
 
 
 def _same(then: Sequence[int], now: Sequence[int], large: bool) -> bool:
     """By ctime too, which no tool sets back, where looking into a mere change of mode is cheap."""
     return tuple(then) == tuple(now) or (large and (then[0], then[1], then[3]) == (now[0], now[1], now[3]))
-
-
-def _stamps_now_and_then(path: str, patterns: Optional[Sequence[str]]) -> _Stamps:
-    """As ``_stamps``; of many files not at each look."""
-    known = _looked.get(path)
-    if known is None or len(known[1]) <= MANY_FILES or not 0 <= time.monotonic() - known[0] < LOOK_EVERY_S:
-        _keep(_looked, path, (time.monotonic(), _stamps(path, patterns)))
-    return _looked[path][1]
 
 
 def _stamps(path: str, patterns: Optional[Sequence[str]]) -> _Stamps:
@@ -150,11 +154,7 @@ def _sha256(path: str, stamps: _Stamps) -> str:
             while block:
                 digest.update(block)
                 block = file.read(_BLOCK_BYTES)
-    _keep(_read, path, (stamps, digest.hexdigest()))
+    if len(_read) >= _ENTRIES:
+        _read.clear()
+    _read[path] = (stamps, digest.hexdigest())
     return digest.hexdigest()
-
-
-def _keep(cache: Dict[str, Any], path: str, value: Any) -> None:
-    if len(cache) >= _ENTRIES:
-        cache.clear()
-    cache[path] = value

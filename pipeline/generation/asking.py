@@ -10,11 +10,11 @@ from pipeline.attempt import Attempt
 from pipeline.errors import StageError
 from pipeline.generation import failures
 from pipeline.generation.choice import HOLDOUT, Ask, Chosen
-from pipeline.generation.client import Answer, Client
+from pipeline.generation.client import Client
 from pipeline.generation.failures import RequestError
 from pipeline.generation.meter import Meter
 from pipeline.generation.prompts import Message, beginning
-from pipeline.generation.records import AppendFile, Failure, Record
+from pipeline.generation.records import Answer, AppendFile, Failure, Record
 from pipeline.generation.tokens import Tokens
 from pipeline.generation.watch import Watch
 from pipeline.schema import Generate
@@ -85,8 +85,8 @@ class Asking:
         except BaseExceptionGroup as group:
             raise _first(group) from None
         finally:
-            self._thread.submit(self._files.sync).result()
-            self._thread.shutdown()
+            with self._thread:
+                self._thread.submit(self._files.sync).result()
 
     async def _work(self, waiting: Iterator[Ask]) -> None:
         for ask in waiting:
@@ -172,7 +172,7 @@ class Asking:
 
     def _write(self, ask: Ask, messages: list[Message], answer: Answer, again: int, latency_s: float) -> Record:
         settings, split = self._settings, self._chosen.split(ask.id)
-        verdict = self._tokens.judge(messages, *answer)
+        verdict = self._tokens.judge(messages, answer)
         record = Record(
             id=ask.id,
             messages=messages,

@@ -82,9 +82,7 @@ class Check:
             return "its messages are no turns with role and content"
         if self._random.random() < share:
             self._judged_again += 1
-            verdict = self._tokens.judge(
-                record.messages, record.prompt_token_ids, record.response_token_ids, record.reasoning, record.content, record.finish_reason
-            )
+            verdict = self._tokens.judge(record.messages, record.answer())
             for name, value in verdict._asdict().items():
                 there = getattr(record, name)
                 if there != value:

@@ -4,21 +4,23 @@ import asyncio
 import contextlib
 import resource
 import socket
-from typing import Any, NamedTuple
+from typing import Any
 
 from pipeline.generation import failures
 from pipeline.generation.choice import stable_number
 from pipeline.generation.failures import RequestError
 from pipeline.generation.prompts import Message
+from pipeline.generation.records import Answer
 from pipeline.schema import Generate
 from pipeline.serving import answers
 from pipeline.serving.answers import AnswerError, NotJsonError
 from pipeline.serving.exchange import PLAIN, TooLargeError, read_bounded, refuse_compressed
 
 _CONNECT_S = 20.0
-_MOST_ANSWER_BYTES = 64 << 20
+_MOST_ANSWER_BYTES = 1 << 20
 _MOST_ERROR_BYTES = 64 << 10
-_MOST_BYTES_A_TOKEN = 1 << 10
+_MOST_BYTES_A_TOKEN, _MOST_BYTES_A_PROMPT_BYTE = 1 << 10, 32
+"""Beside that, an answer has an id and the text of each token it may have, and the prompt's ids."""
 _PROMPT_TOKENS, _PROMPT_TOKENS_A_BYTE = 1 << 16, 4
 """More than any template makes of a prompt."""
 _SEED_BITS = 31
@@ -26,16 +28,6 @@ _SEED_BITS = 31
 _KEEP_ALIVE_S = 4.0
 """Below uvicorn's 5 s, so that the client is the one that closes an idle connection."""
 _SPARE_FILES = 256
-
-
-class Answer(NamedTuple):
-    """A whole answer."""
-
-    prompt_token_ids: list[int]
-    response_token_ids: list[int]
-    reasoning: str | None
-    content: str | None
-    finish_reason: str
 
 
 class Client:
@@ -106,12 +98,12 @@ class Client:
             extra_body=extra,
             **{name: value for name, value in sampling.items() if value is not None},
         )
-        most = _MOST_ANSWER_BYTES + _MOST_BYTES_A_TOKEN * max_tokens
+        most = _MOST_ANSWER_BYTES + _MOST_BYTES_A_TOKEN * max_tokens + _MOST_BYTES_A_PROMPT_BYTE * _size_bytes(messages)
         async with request as response:
             try:
                 return await read_bounded(response.iter_bytes(), most)
             except TooLargeError:
-                raise RequestError(failures.TOO_LARGE, f"more than {most >> 20} MiB") from None
+                raise RequestError(failures.TOO_LARGE, f"more than {most:,} bytes") from None
             except httpx.HTTPError as error:
                 raise failures.from_transport(error) from None
 
@@ -141,7 +133,7 @@ class Client:
                 at = next(at for at, token in enumerate(ids) if not 0 <= token < self._vocab_size)
                 wrong = failures.shown(str(ids[at]) if abs(ids[at]) < 1 << 64 else "a number of more than 64 bits")
                 raise RequestError(failures.OUTSIDE, f"{wrong} at position {at} of the {part}; the vocabulary has {self._vocab_size}")
-        most_prompt = _PROMPT_TOKENS + _PROMPT_TOKENS_A_BYTE * sum(len(turn["content"].encode()) for turn in messages)
+        most_prompt = _PROMPT_TOKENS + _PROMPT_TOKENS_A_BYTE * _size_bytes(messages)
         for part, ids, most in (("prompt", prompt_ids, most_prompt), ("response", response_ids, max_tokens)):
             if len(ids) > most:
                 raise RequestError(failures.TOO_MANY, f"{len(ids):,} of the {part}, {most:,} at most were to be expected")
@@ -152,6 +144,10 @@ class Client:
         if self._settings.require_reasoning and not (reasoning or "").strip():
             raise RequestError(failures.NO_REASONING, f"{len(response_ids)} tokens, finish_reason {choice.finish_reason}")
         return Answer(prompt_ids, response_ids, reasoning or None, message.content, choice.finish_reason)
+
+
+def _size_bytes(messages: list[Message]) -> int:
+    return sum(len(turn["content"].encode()) for turn in messages)
 
 
 async def _only_good(response: Any) -> None:

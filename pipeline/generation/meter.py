@@ -31,7 +31,8 @@ class Meter:
         self.total = 0
         """Prompts that are wanted, and bad rows."""
         self.counts = Counts()
-        self.failures: dict[str, Failure] = {}
+        self._failed: Counter[str] = Counter()
+        """By reason."""
         self.retries: Counter[str] = Counter()
         self.done = 0
         """Of the prompts that are wanted now: answered, or listed as failed."""
@@ -39,7 +40,8 @@ class Meter:
     def start(self, plan: Plan) -> None:
         """Take over what earlier attempts finished."""
         chosen = plan.chosen
-        self.counts, self.failures = plan.earlier.counts, dict(plan.kept)
+        self.counts = plan.earlier.counts
+        self._failed.update(failure.reason for failure in plan.kept.values())
         answered = sum(ask.id in plan.earlier.digests for ask in chosen.asks())
         self.done = answered + len(plan.kept)
         self.total = len(chosen.asks()) + len(chosen.bad)
@@ -64,7 +66,7 @@ class Meter:
 
     def failed(self, failure: Failure) -> None:
         """A prompt is listed as failed."""
-        self.failures[failure.id] = failure
+        self._failed[failure.reason] += 1
         self.done += 1
         self._progress.update(done=self.done)
 
@@ -84,7 +86,7 @@ class Meter:
         elapsed = boot_s() - (self._steady_s or boot_s())
         rate = f", {made / elapsed:,.0f} tokens/s" if made and elapsed > 0 else ""
         server = f", {watch.in_flight} in flight, server {watch.state}" if watch else ""
-        say(f"{self.done:,} of {self.total:,} prompts, {self.counts.tokens:,} tokens{rate}, {len(self.failures):,} failed{server}")
+        say(f"{self.done:,} of {self.total:,} prompts, {self.counts.tokens:,} tokens{rate}, {self._failed.total():,} failed{server}")
 
     def facts(self, watch: Watch | None) -> list[list[str]]:
         """[[label, text, level]], at most eight."""
@@ -98,8 +100,8 @@ class Meter:
             facts.append(["cut", f"{counts.truncated:,} at the length limit", WARN if counts.truncated else OK])
             known = _several(counts.mismatched)
             facts.append(["ids", f"not the template's: {known}" if known else "as the template gives them", WARN if known else OK])
-        if self.failures:
-            facts.append(["failed", f"{len(self.failures):,}: {_several(Counter(one.reason for one in self.failures.values()))}", BAD])
+        if self._failed:
+            facts.append(["failed", f"{self._failed.total():,}: {_several(self._failed)}", BAD])
         if counts.marks:
             facts.append(["marked", _several(counts.marks), WARN])
         if self.retries:

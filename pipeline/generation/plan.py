@@ -29,17 +29,13 @@ def output_directory(settings: Settings, run_directory: str) -> str:
 class Plan:
     """What is to be asked, and what is there."""
 
-    def __init__(
-        self, settings: Settings, run_directory: str, limit: int | None, holdout: int | None, verify_only: bool, look: Callable[[str], None]
-    ):
+    def __init__(self, settings: Settings, run_directory: str, limit: int | None, verify_only: bool, look: Callable[[str], None]):
         """``look`` is told what is being done, and raises what ends it. Raises UserError, StageError."""
         generate = settings.generate
-        self.settings = settings
         self.directory = output_directory(settings, run_directory)
         sources.check_place(generate.prompts, run_directory, to_json(settings))
         self.source = sources.where(generate.prompts, run_directory)
         self._look, self._doing = look, ""
-        self._holdout = generate.greedy_holdout if holdout is None else holdout
         self._most = min((one for one in (limit, generate.max_prompts) if one is not None), default=None)
         self._tell("reading what is there")
         self.found = identity.load(self.directory)
@@ -47,6 +43,8 @@ class Plan:
         if not verify_only:
             self._cut_torn_lines()
         self.earlier = read_earlier(self.directory, strict=not verify_only)
+        self.settings = identity.hold_out(settings, max(generate.greedy_holdout, len(self.earlier.holdout)))
+        """As the output will be: what was held out once stays so."""
         self._model_path = model_path = resolve(run_directory, settings.model.path, "model.path")
         self.fingerprint, vocab_size = _look_at_model(model_path)
         if self.earlier.digests:
@@ -56,8 +54,9 @@ class Plan:
         self.source_files = _describe_sources(self.source, model_path)
         """For the manifest; before they are read, so that what is changed meanwhile is found to be changed."""
         self.chosen = self._choose()
+        most = generate.max_prompts
         try:
-            self.whole = limit is None or self._most != limit or len(self.chosen.train) < limit
+            self.whole = limit is None or len(self.chosen.train) < limit or (most is not None and most <= limit)
             """Whether no prompt is left out because of ``--limit``."""
             self._tell("loading the tokenizer")
             self.tokens = Tokens.load(model_path, settings.model.trust_remote_code, generate.chat_template_args)
@@ -101,23 +100,27 @@ class Plan:
                     say(f"{name}: the last line was torn; {file.cut_bytes:,} bytes are cut off, and its prompt is asked again")
 
     def _choose(self) -> Chosen:
-        seed = self.settings.generate.seed
-        chosen = choice.choose(self._rows(), self.directory, self._most, self._holdout, seed, self.earlier.answered())
+        generate = self.settings.generate
+        chosen = choice.choose(self._rows(), self.directory, self._most, generate.greedy_holdout, generate.seed, self.earlier.answered())
         try:
-            self._check_choice(chosen)
+            self._check_some(chosen)
             self._check_same_prompts(chosen)
+            self._check_held_out(chosen)
         except BaseException:
             chosen.close()
             raise
         return chosen
 
-    def _check_choice(self, chosen: Chosen) -> None:
+    def _check_some(self, chosen: Chosen) -> None:
         if not chosen.asks():
             first = f", the first bad one: {chosen.bad[0].id}: {chosen.bad[0].reason}: {chosen.bad[0].detail}" if chosen.bad else ""
             raise UserError(f"generate.prompts: {self.source} holds no prompt that can be asked: {chosen.rows:,} rows{first}")
-        if len(chosen.holdout) < self._holdout:
+
+    def _check_held_out(self, chosen: Chosen) -> None:
+        wanted = self.settings.generate.greedy_holdout
+        if len(chosen.holdout) < wanted:
             raise UserError(
-                f"generate.greedy_holdout: {self._holdout:,} prompts are to be held out, but only {len(chosen.holdout):,} of {self.source} "
+                f"generate.greedy_holdout: {wanted:,} prompts are to be held out, but only {len(chosen.holdout):,} of {self.source} "
                 "are not answered for training already; lower it, or add prompts"
             )
 
@@ -169,12 +172,13 @@ def _look_at_model(path: str) -> tuple[str | None, int | None]:
 
 
 def _describe_sources(prompts: str, model_path: str) -> dict[str, Any]:
-    """The prompts' files and the model's small ones, content and all. Where they cannot be read, reading them says why."""
+    """The prompts' files and the model's small ones, content and all; its weights' sizes. Where they cannot be read, reading says why."""
     found = {}
-    for name, path, patterns in (("prompts", prompts, None), ("model", model_path, source_files.MODEL)):
+    weights = ("weights", model_path, source_files.WEIGHTS)
+    for name, path, patterns in (("prompts", prompts, None), ("model", model_path, source_files.MODEL), weights):
         if path != sources.SHIPPED:
             with contextlib.suppress(OSError):
-                found[name] = source_files.describe(path, patterns)
+                found[name] = source_files.describe(path, patterns, read=name != "weights")
     return found
 
 

@@ -35,7 +35,8 @@ _ROLES = {
     "bot": "assistant",
 }
 _LONGEST_ID = 200
-_BAD_ID = re.compile(r"row:\d")
+_BAD_ID = re.compile(r"row:\d|.*[\x00-\x1f\x7f]", re.DOTALL)
+"""What rows without a prompt are called; and control characters, which end an id where it is hashed (docs/files.md)."""
 _SHOWN = 80
 SHOWN_CHARACTERS = 8192
 """Of a prompt that failed, kept beside its failure."""

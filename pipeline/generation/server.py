@@ -7,8 +7,9 @@ import msgspec
 
 from pipeline.errors import StageError, UserError
 from pipeline.generation import failures
-from pipeline.generation.client import Answer, Client
+from pipeline.generation.client import Client
 from pipeline.generation.failures import RequestError
+from pipeline.generation.records import Answer
 from pipeline.generation.tokens import Tokens
 from pipeline.log import say
 from pipeline.schema import Settings

@@ -12,6 +12,7 @@ from pipeline.generation.prompts import UNREADABLE, BadRowError
 from pipeline.paths import resolve
 from pipeline.prompts import shipped_path
 from pipeline.tensor_files import open_regular
+from pipeline.visible import error_line
 
 SHIPPED = "shipped"
 MAX_LINE_BYTES = 64 << 20
@@ -119,7 +120,7 @@ def _saved(path: str) -> Iterator[Any]:
     except UserError:
         raise
     except Exception as error:  # whatever datasets and pyarrow raise for damaged files
-        raise UserError(f"{_SETTING}: {path}: {_one_line(error)}") from None
+        raise UserError(f"{_SETTING}: {path}: {error_line(error)}") from None
 
 
 def _tables(paths: list[str]) -> Iterator[Any]:
@@ -145,7 +146,7 @@ def _tables(paths: list[str]) -> Iterator[Any]:
         except UserError:
             raise
         except Exception as error:  # OSError, and whatever pyarrow raises for damaged files
-            raise UserError(f"{_SETTING}: {path}: {_one_line(error)}") from None
+            raise UserError(f"{_SETTING}: {path}: {error_line(error)}") from None
 
 
 def _columns(there: Any, path: str) -> list[str]:
@@ -193,8 +194,4 @@ def _decoded(line: bytes) -> Any:
         return BadRowError(UNREADABLE, "nested too deep")
     except ValueError as error:
         cut = "" if line.endswith(b"\n") else "; the file ends in the middle of it"
-        return BadRowError(UNREADABLE, f"not JSON: {_one_line(error)}{cut}")
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:200] or type(error).__name__
+        return BadRowError(UNREADABLE, f"not JSON: {error_line(error)}{cut}")

@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 from pipeline.contract import WIRE_VERSION, layout, lineage
 from pipeline.contract.clock import boot_s
 from pipeline.contract.telemetry import DONE
-from pipeline.host import filecache, probe, procs, state
+from pipeline.host import filecache, probe, procs, source_looks, state
 from pipeline.host.consoles import Register
 from pipeline.host.control import Control
 from pipeline.host.counting import DirectoryCounter, LedgerCounter
@@ -80,7 +80,7 @@ class Frames:
         run_directory = layout.run_dir(self._data_dir, run)
         resolved = filecache.read_json(os.path.join(run_directory, RESOLVED)) or {}
         views = state.newest(run_directory)
-        outdated = lineage.outdated(run_directory, resolved, filecache.read_json)
+        outdated = lineage.outdated(run_directory, resolved, filecache.read_json, source_looks.changed)
         counters: Dict[str, Tuple[LedgerCounter, DirectoryCounter]] = {}
         for stage, view in views.items():
             view["ledger"] = view["directory"] = view["outdated"] = None

@@ -10,7 +10,7 @@ from pipeline.contract.clock import boot_s
 from pipeline.contract.files import read_json
 from pipeline.contract.stages import ACTIONS, JOBS, STAGES
 from pipeline.contract.telemetry import LAUNCHING
-from pipeline.host import actions, asked, claims, locks, procs, spawn, state
+from pipeline.host import actions, asked, claims, locks, procs, settings_store, spawn, state
 from pipeline.host.errors import FAILED, MISSING, USAGE, RequestError
 
 DEADLINE_S = 15.0
@@ -59,7 +59,8 @@ def claim(data_dir: str, request: Dict[str, Any], code_dir: str) -> Tuple[str, b
     if stage in ACTIONS:
         return actions.claim(os.path.abspath(data_dir), request, code_dir)
     run_directory = asked.existing_run(os.path.abspath(data_dir), request["run"], "send its settings first")
-    if read_json(os.path.join(run_directory, "settings.json")) is None:
+    settings_store.settle(run_directory)
+    if read_json(os.path.join(run_directory, settings_store.RESOLVED)) is None:
         raise RequestError(MISSING, f"run {request['run']!r} has no readable settings.json", "send its settings again")
     args, env = request.get("args") or [], request.get("env") or {}
     _check_arguments(args, env)

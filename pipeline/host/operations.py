@@ -3,6 +3,7 @@
 All raise RequestError for what cannot be done, and ValueError or OSError never on purpose.
 """
 
+import contextlib
 import os
 from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
@@ -10,7 +11,7 @@ from pipeline.contract import events, layout, lineage
 from pipeline.contract.clock import boot_s
 from pipeline.contract.files import read_json
 from pipeline.contract.telemetry import DONE, LIVE_STATES, number
-from pipeline.host import asked, filecache, settings_store, state, stop
+from pipeline.host import asked, filecache, settings_store, source_looks, state, stop
 from pipeline.host.errors import MISSING, USAGE, RequestError
 from pipeline.host.tail import Tail
 
@@ -41,7 +42,8 @@ class Watch(NamedTuple):
 def watch(data_dir: str, request: Request) -> Watch:
     run, disk_path = request.get("run"), request.get("disk_path")
     if run is not None:
-        asked.run_dir(data_dir, run)
+        with contextlib.suppress(OSError):  # a disk that takes nothing can still be looked at
+            settings_store.settle(asked.run_dir(data_dir, run))
     interval = number(request.get("interval_s", 1.0))
     if interval is None or not 0.2 <= interval <= 60:
         raise RequestError(USAGE, f"interval_s {request.get('interval_s')!r}: give seconds from 0.2 to 60")
@@ -86,7 +88,7 @@ def runs(data_dir: str) -> Reply:
 def _stages(directory: str) -> Dict[str, Any]:
     """The stages of one run, with why the output of a DONE one does not count any more."""
     resolved = filecache.read_json(os.path.join(directory, settings_store.RESOLVED)) or {}
-    outdated = lineage.outdated(directory, resolved, filecache.read_json)
+    outdated = lineage.outdated(directory, resolved, filecache.read_json, source_looks.changed)
     stages = {}
     for stage, view in state.newest(directory).items():
         why = lineage.why_not_usable(directory, stage, resolved, outdated) if view["state"] == DONE else None

@@ -6,12 +6,14 @@ import os
 from typing import Any, Dict, Optional, Tuple
 
 from pipeline.contract import layout
-from pipeline.contract.files import write_bytes, write_json
+from pipeline.contract.files import read_json, write_bytes, write_json
 from pipeline.contract.telemetry import LIVE_STATES
 from pipeline.host import asked, state
 from pipeline.host.errors import BUSY, FAILED, USAGE, RequestError
 
 TOML, RESOLVED, _LOCK = "settings.toml", "settings.json", ".settings.lock"
+_PENDING = "settings.pending"
+"""Both, while they are being written: a kill between the two files is made good from it (``settle``)."""
 MAX_BYTES = 1 << 20
 
 
@@ -48,6 +50,7 @@ def put(data_dir: str, request: Dict[str, Any]) -> Dict[str, Any]:
         lock = os.open(os.path.join(run, _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)  # held for milliseconds
+            _settle(run)
             return _put_locked(run, data, resolved, bool(request.get("replace")))
         finally:
             os.close(lock)
@@ -67,11 +70,48 @@ def _put_locked(run: str, data: bytes, resolved: Dict[str, Any], replace: bool) 
                     BUSY, f"{stage} is {view['state']} (attempt {view['attempt']}) with the present settings", "stop it first"
                 )
     kept = _keep(run, before) if before is not None and before != data else None
-    # The resolved copy first: whoever sees the text can rely on both.
-    write_json(os.path.join(run, RESOLVED), resolved)
     if before != data:
-        write_bytes(os.path.join(run, TOML), data)
+        text = data.decode("utf-8", "surrogateescape")
+        write_json(os.path.join(run, _PENDING), {"toml": text, "resolved": resolved, "before": _digest(before), "sha256": digest(data)})
+    _write(run, data, resolved)
     return {"written": before != data, "sha256": digest(data), "toml": data.decode("utf-8", "replace"), "kept": kept}
+
+
+def settle(run: str) -> None:
+    """End what a ``put`` began that was killed, so that both files say the same; nothing where none was. Raises OSError."""
+    if not os.path.lexists(os.path.join(run, _PENDING)):
+        return
+    lock = os.open(os.path.join(run, _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _settle(run)
+    finally:
+        os.close(lock)
+
+
+def _settle(run: str) -> None:
+    pending = read_json(os.path.join(run, _PENDING))
+    if pending is None or any(view["state"] in LIVE_STATES for view in state.newest(run).values()):
+        return
+    toml, resolved, present = pending.get("toml"), pending.get("resolved"), read(run)
+    # Not over a text that somebody wrote by hand since.
+    if isinstance(toml, str) and isinstance(resolved, dict) and _digest(present) in (pending.get("before"), pending.get("sha256")):
+        _write(run, toml.encode("utf-8", "surrogateescape"), resolved)
+    else:
+        os.unlink(os.path.join(run, _PENDING))
+
+
+def _write(run: str, data: bytes, resolved: Dict[str, Any]) -> None:
+    """The resolved copy first: whoever sees the text can rely on both."""
+    write_json(os.path.join(run, RESOLVED), resolved)
+    if read(run) != data:
+        write_bytes(os.path.join(run, TOML), data)
+    if os.path.lexists(os.path.join(run, _PENDING)):
+        os.unlink(os.path.join(run, _PENDING))
+
+
+def _digest(data: Optional[bytes]) -> Optional[str]:
+    return None if data is None else digest(data)
 
 
 def _keep(run: str, before: bytes) -> str:

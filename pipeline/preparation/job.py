@@ -10,9 +10,10 @@ from pipeline.attempt import Attempt
 from pipeline.checks_model import ModelInfo, check_model
 from pipeline.contract import lineage
 from pipeline.errors import UserError
+from pipeline.generation.records import HOLDOUTS, RESPONSES
 from pipeline.paths import resolve
 from pipeline.preparation import dataset_files
-from pipeline.preparation.answers import HOLDOUT, RESPONSES, AnswerFile
+from pipeline.preparation.answers import AnswerFile
 from pipeline.schema import Settings
 
 
@@ -65,5 +66,5 @@ def open_job(attempt: Attempt, settings: Settings, run_directory: str) -> Job:
         found,
         source,
         AnswerFile(os.path.join(generated, RESPONSES), complete),
-        AnswerFile(os.path.join(generated, HOLDOUT), complete),
+        AnswerFile(os.path.join(generated, HOLDOUTS), complete),
     )

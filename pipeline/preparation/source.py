@@ -6,7 +6,7 @@ from array import array
 from typing import Any
 
 from pipeline import settings as run_settings
-from pipeline.contract import lineage
+from pipeline.contract import lineage, source_files
 from pipeline.errors import UserError
 from pipeline.overrides import Problem
 from pipeline.preparation.answers import Tokens
@@ -41,7 +41,7 @@ def differences(reading: Reading, manifest: dict[str, Any] | None, directory: st
     """What is not as generate's manifest says; nothing while that is not complete, which is a problem of its own."""
     if manifest is None or manifest.get("complete") is not True or manifest.get("fingerprint") == reading.fingerprint:
         return []
-    told, count = manifest.get("fingerprint"), (manifest.get("totals") or {}).get("answered")
+    told, count = manifest.get("fingerprint"), manifest["totals"].get("answered")
     counted = f"{count:,} answers" if type(count) is int else "answers"
     what = (
         f"the answers in {directory} are not those that generate checked: {len(reading):,} answers with the fingerprint "
@@ -53,7 +53,7 @@ def differences(reading: Reading, manifest: dict[str, Any] | None, directory: st
 def outdated(job: Job) -> str | None:
     """Why the rows that are there are not of the present settings, or of the answers as they are on disk now; None when they are."""
     resolved = run_settings.to_json(job.settings)
-    why = lineage.outdated(job.run_directory, resolved, deep=True).get("prepare")
+    why = lineage.outdated(job.run_directory, resolved, look=source_files.changed_content).get("prepare")
     if why or not os.path.isfile(job.responses.path):
         return why
     reading = Reading()
@@ -65,7 +65,7 @@ def outdated(job: Job) -> str | None:
                     job.attempt.raise_if_stopped()
     except (UserError, OverflowError) as error:
         return f"the answers are others than the rows were made of: {error}"
-    made_of = ((job.found or {}).get("inputs") or {}).get("generate")
+    made_of = job.found["inputs"].get("generate") if job.found else None
     if made_of == reading.fingerprint:
         return None
     return (

@@ -99,7 +99,7 @@ class Api:
         if code in _PASSING or code >= 500:
             raise NotNowError(f"{path} answers {code}: {answers.error_text(reply.data)}")
         if code != 200:
-            hint = "; give the key as serve.env.VLLM_API_KEY" if code in (401, 403) else ""
+            hint = "; give the key as VLLM_API_KEY, in the environment or in serve.env of the settings file" if code in (401, 403) else ""
             raise RefusedError(f"{path} answers {code}: {answers.error_text(reply.data)}{hint}")
 
 

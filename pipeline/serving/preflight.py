@@ -27,9 +27,10 @@ def check(settings: Settings) -> tuple[ModelInfo, list[str], dict[str, str]]:
     words, environment = command.command(settings), command.environment(serve)
     if not serve.program and not command.has_vllm():
         raise UserError(f"{sys.executable} has no vllm; name another interpreter for serve, or set serve.program")
-    if shutil.which(words[0], path=environment.get("PATH")) is None:
+    program = shutil.which(words[0], path=environment.get("PATH"))
+    if program is None:
         raise UserError(f"serve.program: no such program: {words[0]}")
-    words[0] = shutil.which(words[0], path=environment.get("PATH")) or words[0]
+    words[0] = program
     model = check_model(settings.model.path)
     longest = serve.max_model_len_tokens
     if longest and model.max_positions and longest > model.max_positions and not environment.get(_LONGER_ALLOWED):

@@ -23,7 +23,7 @@ from pipeline.sizes import size
 from pipeline.stages.extract_meter import Meter
 from pipeline.store import Store
 
-NEEDED_PACKAGES = ("torch", "transformers", "safetensors", "datasets", "numpy")
+NEEDED_PACKAGES = ("torch", "transformers", "safetensors", "datasets", "numpy", "msgspec")
 REREAD_ALL_BELOW_SAMPLES = 400
 REREAD_ALL_UP_TO_BYTES = 2 * 10**9
 REREAD_SHARE = 0.01

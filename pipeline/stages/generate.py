@@ -55,7 +55,8 @@ def run(attempt: Attempt, settings: Settings, run_directory: str, arguments: arg
 
     attempt.progress.phase(LOADING)
     meter = Meter(attempt, settings.generate.require_reasoning)
-    plan = Plan(settings, run_directory, arguments.limit, arguments.greedy_holdout, arguments.verify, look)
+    settings = identity.hold_out(settings, arguments.greedy_holdout)
+    plan = Plan(settings, run_directory, arguments.limit, arguments.verify, look)
     try:
         settle(attempt, run_directory, arguments.override, plan.other_model_files())
         meter.start(plan)

@@ -25,7 +25,7 @@ from pipeline.progress import WARN
 from pipeline.schema import Settings
 from pipeline.verifier_tokenizer import load_tokenizer
 
-NEEDED_PACKAGES = ("datasets", "numpy", "transformers")
+NEEDED_PACKAGES = ("datasets", "numpy", "transformers", "msgspec")
 _LOOK_EVERY = 64
 
 
@@ -136,12 +136,12 @@ def _verify(job: Job) -> None:
     """Of what is there: the rows against themselves and the manifest, some of them against their answers."""
     if job.found is None:
         raise UserError(f"prepare.output: {job.output} holds nothing that prepare made; run prepare first")
-    totals = job.found.get("totals") or {}
-    planned, train = totals.get("samples"), totals.get("train_samples")
+    totals = job.found["totals"]
+    planned, train = (totals[key] if type(totals.get(key)) is int else None for key in ("samples", "train_samples"))
     tokenizer = load_tokenizer(job.model.path, job.settings.model.trust_remote_code)
     job.attempt.progress.phase(VERIFYING, total=planned, verify_total=planned, verified=0, bad=0, note="re-reading the rows")
     holdout = job.holdout_output if totals.get("holdout_samples") else None
-    inspected = inspect(job, tokenizer, job.output, holdout, train if isinstance(train, int) else 0)
+    inspected = inspect(job, tokenizer, job.output, holdout, train or 0)
     inspected.problems.extend(against_manifest(job, inspected, job.found))
     job.attempt.progress.phase(FINISHING, note=None, done=len(inspected.rows.ids))
     counted = {key: totals.get(key) for key in ("answers", "left_out", "cut", "cut_tokens", "mismatched", "unchecked", "holdout")}

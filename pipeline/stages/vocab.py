@@ -14,9 +14,10 @@ from pipeline.attempt import Attempt
 from pipeline.checks_model import ModelInfo, check_model
 from pipeline.contract import lineage
 from pipeline.contract.telemetry import FINISHING, LOADING, STEADY, VERIFYING
+from pipeline.digests import sha256_of
 from pipeline.errors import StageError, UserError
 from pipeline.paths import resolve
-from pipeline.preparation.dataset_files import rows_file, rows_sha256
+from pipeline.preparation.dataset_files import rows_file
 from pipeline.schema import Settings
 from pipeline.verifier_tokenizer import load_tokenizer, tokenizer_fingerprint
 from pipeline.vocabulary import files
@@ -25,7 +26,7 @@ from pipeline.vocabulary.mapping import Mapping
 from pipeline.vocabulary.outcome import conclude, describe
 from pipeline.vocabulary.special_tokens import forced_tokens
 
-NEEDED_PACKAGES = ("torch", "transformers", "datasets", "numpy", "speculators")
+NEEDED_PACKAGES = ("torch", "transformers", "datasets", "numpy", "speculators", "msgspec")
 PACKAGES = ("speculators", "transformers", "torch", "numpy")
 _NICENESS = 10
 
@@ -86,7 +87,7 @@ def _open(attempt: Attempt, settings: Settings, run_directory: str) -> _Job:
     if rows is None:
         raise UserError(f"prepare.output: {prepared} holds no dataset that prepare made; run prepare first")
     inputs = {
-        "rows": rows_sha256(os.path.join(prepared, rows)),  # the loss masks too, which prepare's fingerprint leaves out
+        "rows": sha256_of(os.path.join(prepared, rows)),  # the loss masks too, which prepare's fingerprint leaves out
         "tokenizer": tokenizer_fingerprint(model.path),
         "model": model.fingerprint,
     }
@@ -102,7 +103,7 @@ def _make(job: _Job) -> None:
     job.attempt.raise_if_stopped()
     outcome = describe(counts, forced, vocab.draft_vocab_size, vocab.coverage_sizes)
     files.write(building, counts.frequencies(), outcome.mapping.d2t, outcome.mapping.t2d)
-    sums = {name: files.sha256(os.path.join(building, name)) for name in files.names(vocab.draft_vocab_size)}
+    sums = {name: sha256_of(os.path.join(building, name)) for name in files.names(vocab.draft_vocab_size)}
     job.attempt.progress.phase(VERIFYING, note="reading the files back")
     totals = {**outcome.totals, "files": sums}
     problems = files.damage(building, {"totals": totals}) + _read_back(building, counts, outcome.mapping)
@@ -117,8 +118,9 @@ def _count(job: _Job) -> TokenCounts:
         job.attempt.raise_if_stopped()
         job.attempt.progress.update(done=rows, tokens=tokens)
 
-    source = output_manifest.load(job.prepared, "prepare.output") or {}
-    job.attempt.progress.phase(STEADY, total=(source.get("totals") or {}).get("samples"), note="counting tokens")
+    source = output_manifest.load(job.prepared, "prepare.output")
+    samples = source["totals"].get("samples") if source else None
+    job.attempt.progress.phase(STEADY, total=samples if type(samples) is int else None, note="counting tokens")
     counts = count_tokens(job.prepared, job.model.vocab_size, counted)
     if not counts.distinct:
         raise StageError(f"{job.prepared}: none of the tokens of its {counts.rows:,} rows is learnt from; run prepare again")
@@ -171,7 +173,7 @@ def _verify(job: _Job) -> None:
     """The files against the manifest, the manifest against the present rows, tokenizer and sizes, the counts against the rows."""
     if job.found is None:
         raise UserError(f"vocab.output: {job.output} holds nothing that vocab made; run vocab first")
-    totals = job.found.get("totals") or {}
+    totals, forced = job.found["totals"], files.forced_of(job.found)
     counts = _count(job)
     wrong = files.differences(job.found, job.inputs, job.settings.vocab.draft_vocab_size, job.model.vocab_size)
     if wrong:
@@ -179,8 +181,7 @@ def _verify(job: _Job) -> None:
     problems = [] if job.found.get("complete") is True else [f"{lineage.NAME} says that the mapping is not complete"]
     problems += files.damage(job.output, job.found)
     job.attempt.progress.phase(VERIFYING, note="comparing")
-    if not problems:
-        forced = {int(token): text for token, text in totals["forced"].items()}
+    if not problems and forced is not None:
         outcome = describe(counts, forced, job.settings.vocab.draft_vocab_size, job.settings.vocab.coverage_sizes)
         problems += _read_back(job.output, counts, outcome.mapping)
         totals = {**outcome.totals, "files": totals["files"]}

@@ -7,6 +7,7 @@ from typing import Any
 
 from pipeline.checks_data import ROWS_AT_ONCE
 from pipeline.errors import UserError
+from pipeline.visible import error_line
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,7 @@ def count_tokens(path: str, vocab_size: int, counted: Callable[[int, int], None]
         data: Any = datasets.load_from_disk(path)
         rows = data.select_columns(["input_ids", "loss_mask"]).with_format("arrow")
     except Exception as error:  # a damaged dataset raises whatever pyarrow, json or the features' parser happen to raise
-        text = " ".join(str(error).split())[:300] or type(error).__name__
-        raise UserError(f"prepare.output: {path} cannot be read as prepared data: {text}; run prepare again") from None
+        raise UserError(f"prepare.output: {path} cannot be read as prepared data: {error_line(error)}; run prepare again") from None
     learnt, anywhere = numpy.zeros(vocab_size, "int64"), numpy.zeros(vocab_size, "int64")
     digest = hashlib.sha256()
     total = 0

@@ -2,15 +2,17 @@
 
 import json
 import random
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from agent_client import AgentClient
+from host_launches import wait_for
 from made_attempts import Made
 
-from pipeline.contract import files, layout, lineage
-from pipeline.host import filecache
+from pipeline.contract import files, layout, lineage, source_files
+from pipeline.host import filecache, source_looks
 from pipeline.host.consoles import Register
 from pipeline.host.control import Control
 from pipeline.host.frames import Frames
@@ -121,6 +123,48 @@ def test_manifests_are_parsed_again_only_when_they_changed(
     outputs["vocab"].publish(fingerprint="vocab-b")
     told(frames)
     assert parsed == [str(outputs["vocab"].path)]
+
+
+def test_a_dead_mount_stops_no_frame_and_is_unknown(
+    frames: Frames, outputs: dict[str, Output], settings: dict[str, Any], run_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prompts = run_dir / "prompts.jsonl"
+    prompts.write_text("one")
+    settings["generate"]["prompts"] = str(prompts)
+    (run_dir / "settings.json").write_text(json.dumps(settings))
+    outputs["generate"].publish(sources={"prompts": source_files.describe(str(prompts))})
+    assert told(frames)["generate"] is None
+    # From here on every look hangs, as in a stat on a mount whose server is gone; the agent's own thread does not see it.
+    monkeypatch.setattr(source_files, "changed", lambda *_: time.sleep(600))
+    monkeypatch.setattr(source_looks, "EVERY_S", 0.2)
+    monkeypatch.setattr(source_looks, "FIRST_WAIT_S", 0.3)
+    monkeypatch.setattr(source_looks, "_looks", {})
+    monkeypatch.setattr(source_looks, "_running", [])
+    unknown = f"generate.prompts: unknown: {prompts} has not answered so far; is it on a mount that hangs?"
+    assert told(frames)["generate"] == unknown
+    began = time.monotonic()
+    for _ in range(100):
+        assert told(frames)["generate"] == unknown
+    assert time.monotonic() - began < 100 * 0.3, "only the first answer is waited for"
+    assert len(source_looks._running) == 1
+    source_looks.close()
+    assert source_looks._running == []
+
+
+def test_an_answer_counts_for_a_while_only(run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    prompts = run_dir / "prompts.jsonl"
+    prompts.write_text("one")
+    recorded = source_files.describe(str(prompts))
+    monkeypatch.setattr(source_looks, "EVERY_S", 0.1)
+    assert source_looks.changed(recorded, str(prompts)) is None
+    prompts.write_text("two")
+    wait_for(lambda: "has another content" in str(source_looks.changed(recorded, str(prompts))))
+    prompts.write_text("one")
+    wait_for(lambda: source_looks.changed(recorded, str(prompts)) is None)
+    monkeypatch.setattr(source_looks, "FIRST_WAIT_S", 0.0)
+    monkeypatch.setattr(source_files, "changed", lambda *_: time.sleep(600))
+    wait_for(lambda: str(source_looks.changed(recorded, str(prompts))).startswith("unknown: "))
+    source_looks.close()
 
 
 def test_stages_without_ledgers_count_none(frames: Frames, outputs: dict[str, Output]) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,9 +13,11 @@ from generate_runs import answered, failed, generate, lines, make_run, numbered,
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pipeline.errors import StageError
 from pipeline.generation import asking, client, failures, watch
-from pipeline.generation.client import Answer, Client
+from pipeline.generation.client import Client
 from pipeline.generation.failures import RequestError
+from pipeline.generation.records import Answer
 from pipeline.generation.watch import Watch
 from pipeline.schema import Generate
 from pipeline.serving.api import Api
@@ -95,6 +98,40 @@ def test_a_long_error_is_not_read_to_its_end(
     run = make_run(tmp_path / "run", chat_verifier, server, ROWS[:2], max_retries=0, request_timeout_s=60.0)
     assert generate(run) == 0 and failed(run) == {"q0": "server error"}
     assert lines(run, "failed.jsonl")[0]["detail"].startswith("HTTP 500: xxxx")
+
+
+def test_an_answer_may_be_as_large_as_what_was_asked_for(chat_verifier: Path, server: FakeServer, tmp_path: Path) -> None:
+    def change(text: str, answer: dict[str, Any]) -> dict[str, Any]:
+        if text in (question(0), question(1)):
+            answer["choices"][0]["message"]["content"] = "x" * (3 << 20 if text == question(0) else 1 << 20)
+        return answer
+
+    server.change = change
+    run = make_run(tmp_path / "run", chat_verifier, server, ROWS[:2], max_response_tokens=32, max_retries=0)
+    assert generate(run) == 0 and failed(run) == {"q0": "answer is too large"} and answered(run) == ["q1"]
+
+
+def test_a_long_prompt_has_many_ids(chat_verifier: Path, server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "_MOST_ANSWER_BYTES", 16 << 10)
+    run = make_run(tmp_path / "run", chat_verifier, server, [{"id": "long", "prompt": "\u6771" * 9_000}], max_response_tokens=32)
+    assert generate(run) == 0
+    ids = json.dumps(lines(run)[0]["prompt_token_ids"], separators=(",", ":"))
+    assert len(ids) > (16 + 32) << 10, "more than an answer may have beside what was asked for"
+
+
+def test_a_disk_that_fails_at_the_end_leaves_no_thread(
+    chat_verifier: Path, server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def sync(_: Any) -> None:
+        if threading.current_thread().name.startswith("answers"):
+            raise StageError("the disk failed")
+
+    pools: list[Any] = []
+    real = asking.ThreadPoolExecutor
+    monkeypatch.setattr(asking, "ThreadPoolExecutor", lambda *given, **named: pools.append(real(*given, **named)) or pools[-1])
+    monkeypatch.setattr(asking.Files, "sync", sync)
+    assert "the disk failed" in refused(make_run(tmp_path / "run", chat_verifier, server, ROWS[:2]), capsys, code=1)
+    assert len(pools) == 1 and not any(thread.is_alive() for thread in pools[0]._threads)
 
 
 def test_a_redirect_is_named_and_not_followed(

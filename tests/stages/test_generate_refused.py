@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from generate_runs import generate, make_run, numbered, refused
 
-from pipeline import redaction
+from pipeline import redaction, settings
 from tests.fakes.openai_server import FakeServer
 
 ROWS = numbered(2)
@@ -80,12 +80,48 @@ def test_a_key_from_the_environment_reaches_the_server_and_no_file(
     run = make_run(tmp_path / "run", chat_verifier, server, ROWS)
     assert generate(run) == 0 and set(server.keys) == {f"Bearer {SECRET}"}
     monkeypatch.delenv("VLLM_API_KEY")
-    monkeypatch.setattr("sys.argv", ["pipeline", "generate", "--set", f"serve.env.VLLM_API_KEY={SECRET}"])
-    assert generate(run, "--set", f"serve.env.VLLM_API_KEY={SECRET}", "--set", f'serve.extra_args=["--api-key", "{SECRET}"]') == 0
+    with (run / "settings.toml").open("a") as file:
+        file.write(f'[serve]\nextra_args = ["--api-key", "{SECRET}"]\n[serve.env]\nVLLM_API_KEY = "{SECRET}"\n')
+    assert generate(run) == 0 and set(server.keys) == {f"Bearer {SECRET}"}
     out, error = capsys.readouterr()
     assert SECRET not in written(run) + out + error
     provenance = json.loads((run / "provenance.json").read_text())["generate"]
     assert provenance["settings"]["serve"]["env"] == {"VLLM_API_KEY": redaction.HIDDEN}, "that there was one is kept"
+
+
+@pytest.mark.parametrize(
+    ("override", "named"),
+    [
+        (f"serve.env.VLLM_API_KEY={SECRET}", "serve.env.VLLM_API_KEY"),
+        (f' serve.env.HF_TOKEN = "{SECRET}"', "serve.env.HF_TOKEN"),
+        (f'serve.env={{A="1", HF_TOKEN="{SECRET}"}}', "serve.env.HF_TOKEN"),
+        (f'serve={{env={{db_password="{SECRET}"}}}}', "serve.env.db_password"),
+        (f'serve.extra_args=["--seed", "1", "--api-key", "{SECRET}"]', "--api-key in serve.extra_args"),
+        (f"serve.extra_args=--api-key={SECRET}", "--api-key in serve.extra_args"),
+        (f"generate.api_key={SECRET}", "generate.api_key"),
+    ],
+)
+def test_a_secret_is_no_override(
+    override: str, named: str, chat_verifier: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = make_run(tmp_path / "run", chat_verifier, None, ROWS)
+    error = refused(run, capsys, "--set", override)
+    assert f"--set {named}: a key or password" in error and "the run's settings file on the host" in error
+    assert SECRET not in error and not (run / "stages").exists()
+
+
+@pytest.mark.parametrize("override", [f"serve..env={SECRET}", f"model.path.x={SECRET}"])
+def test_what_cannot_be_read_is_not_repeated(
+    override: str, chat_verifier: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    error = refused(make_run(tmp_path / "run", chat_verifier, None, ROWS), capsys, "--set", override)
+    assert SECRET not in error and f"--set {override.partition('=')[0]}: " in error
+
+
+def test_no_setting_of_its_own_is_taken_for_a_secret() -> None:
+    for section, values in settings.to_json(settings.parse('[model]\npath = "/m"\n', "x")).items():
+        assert redaction.secret_of(section, values) is None
+    assert redaction.secret_of("serve.env", {"VLLM_LOGGING_LEVEL": "DEBUG", "VLLM_API_KEY": ""}) is None
 
 
 @pytest.mark.parametrize(

@@ -104,10 +104,16 @@ def test_what_is_not_good_enough_needs_a_reason(run: Path, changes: dict[str, An
     assert [(one["kind"], one["reason"]) for one in events] == [("override", "a trial")]
     audit = [json.loads(line) for line in (run.parents[1] / layout.AUDIT).read_text().splitlines()]
     assert [(one["what"], one["run"], one["stage"], one["reason"]) for one in audit] == [("override", "r", "prepare", "a trial")]
+    assert audit[0]["boot_id"] and audit[0]["overridden"] == attempt.overridden["what"]
 
 
 def test_an_override_that_cannot_be_recorded_is_not_done(run: Path) -> None:
     manifest(run, "generate", complete=False)
+    (run.parents[1] / layout.AUDIT).write_text('{"torn')  # by a full disk
+    check(run, "prepare", "a trial")
+    torn, line = (run.parents[1] / layout.AUDIT).read_text().splitlines()
+    assert torn == '{"torn' and json.loads(line)["reason"] == "a trial"
+    (run.parents[1] / layout.AUDIT).unlink()
     (run.parents[1] / layout.AUDIT).mkdir()
     with pytest.raises(StageError, match="an override that cannot be recorded is not done"):
         check(run, "prepare", "a trial")
@@ -170,3 +176,12 @@ def test_a_disk_that_takes_no_provenance_is_told_and_ends_nothing(run: Path) -> 
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment(), cwd=run)
     assert "note: provenance.json is not written" in done.stdout
     assert "prepare has not made data/prepared yet" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_damaged_record_of_the_run_is_kept_under_another_name(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    damaged = '{"generate": {"attempt": "a"}, "prep'
+    (run / layout.PROVENANCE).write_text(damaged)
+    assert main(["extract", "--run", str(run)]) == 2
+    (kept,) = run.glob("provenance.json.damaged-*")
+    assert kept.read_text() == damaged and f"it is {kept.name} now" in capsys.readouterr().out
+    assert set(read_json(str(run / layout.PROVENANCE)) or {}) == {"extract"}

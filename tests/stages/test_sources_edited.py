@@ -1,6 +1,7 @@
 """Prompts, and the verifier's small files, that are edited where they lie make the answers outdated; putting them back mends that."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -50,4 +51,17 @@ def test_the_verifiers_small_files_edited_in_place(chat_verifier: Path, tmp_path
         assert "holds answers made otherwise" in error and "or add --override REASON" in error
         assert "generation_config.json" in str(outdated(run)), "a refused start changes nothing"
         assert generate(run, "--override", "only a comment") == 0
+        assert outdated(run) is None
+
+
+def test_weights_written_again_are_seen_and_a_stage_looks_further(chat_verifier: Path, tmp_path: Path) -> None:
+    model = shutil.copytree(chat_verifier, tmp_path / "model")
+    with FakeServer(chat_verifier) as server:
+        run = make_run(tmp_path / "run", model, server, numbered(3))
+        weights = model / "model-00001-of-00001.safetensors"
+        weights.write_text("seldom read")
+        assert generate(run) == 0 and outdated(run) is None
+        os.utime(weights, ns=(1, 1))
+        assert outdated(run) == f"model.path is not what it was: {weights} was changed, or written again, since"
+        assert generate(run) == 0  # it compares fingerprints
         assert outdated(run) is None
