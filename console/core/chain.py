@@ -3,14 +3,14 @@
 from collections.abc import Collection, Mapping
 from typing import Literal, NamedTuple
 
-from console.core import service
+from console.core import gates, service
 from console.core.attempt import UNKNOWN, Attempt
+from console.core.gates import ALL_GPUS, SERVER, THROUGH_SERVER
 from console.core.views import HostView
 from pipeline.contract import telemetry
 from pipeline.contract.stages import STAGES, Stage
 
 DATA_STAGES = ("serve", "generate", "prepare", "vocab", "extract")
-_ALL_GPUS, _THROUGH_SERVER = "all", "server"
 
 
 class Step(NamedTuple):
@@ -48,16 +48,26 @@ def next_step(view: HostView | None, through: Collection[str] = DATA_STAGES, for
 
 def service_words(stages: Mapping[str, Attempt]) -> str:
     """How the server stands once nothing needs it: off is as it should be."""
-    one = stages.get(_SERVER)
+    one = stages.get(SERVER)
     if one is not None and one.live:
-        return f"{_SERVER} is {service.word(one)}, and nothing needs it now"
-    return f"{_SERVER} is off, as it should be: nothing needs it now"
+        return f"{SERVER} is {service.word(one)}, and nothing needs it now"
+    return f"{SERVER} is off, as it should be: nothing needs it now"
 
 
 def bad_ends(stages: Mapping[str, Attempt]) -> set[str]:
     """Ids of the attempts that ended other than done, launches that were refused among them."""
     found = [one for stage in stages.values() for one in (stage, stage.refused) if one is not None]
     return {one.id for one in found if one.ended and not one.done}
+
+
+def told(step: Step, before: Attempt | None, now: Attempt | None) -> bool:
+    """Whether a frame tells of a step that was taken: by an older one it would be taken again.
+
+    ``before``: the stage's attempt when the step was taken; ``now``: the one in the newest frame.
+    """
+    if step.kind == "stop":
+        return before is None or now is None or now.id != before.id or now.state == telemetry.STOPPING or not now.live
+    return now is not None and (before is None or now.newest.id != before.newest.id or now.live)
 
 
 class _Chain:
@@ -77,9 +87,9 @@ class _Chain:
             return self._service(stage, one)
         if bad := self._bad(stage.name):
             return bad
-        if stage.gpus == _THROUGH_SERVER and not self._is_up(_SERVER):
+        if stage.gpus == THROUGH_SERVER and not self._is_up(SERVER):
             return None  # the service's own step comes first
-        if stage.gpus == _ALL_GPUS and (holder := self._holder(stage.name)):
+        if stage.gpus == ALL_GPUS and (holder := gates.gpu_holder(self._stages, stage.name)):
             return self._make_room(stage, holder)
         outdated = one.outdated if one is not None and one.done else ""
         return Step("start", stage.name, f"outdated: {outdated}" if outdated else "is next")
@@ -90,18 +100,19 @@ class _Chain:
 
     def _service(self, stage: Stage, one: Attempt | None) -> Step | None:
         """A service is up as long as a stage needs it: the one stage that works through the server."""
-        if not any(STAGES[name].gpus == _THROUGH_SERVER and not self._is_done(name) for name in self._through):
+        user = next((name for name in self._through if STAGES[name].gpus == THROUGH_SERVER and not self._is_done(name)), None)
+        if user is None:
             return None
         if one is not None and one.live:
             return None if self._is_up(stage.name) else Step("wait", stage.name, f"{stage.name} is {service.word(one)}")
-        if holder := self._holder(stage.name):
+        if holder := gates.gpu_holder(self._stages, stage.name):
             return Step("wait", holder, f"{holder} holds the GPUs that {stage.name} needs")
-        return self._bad(stage.name) or Step("start", stage.name, "is needed for generate")
+        return self._bad(stage.name) or Step("start", stage.name, f"is needed for {user}")
 
     def _make_room(self, stage: Stage, holder: str) -> Step:
         if not STAGES[holder].service or self._stages[holder].state == telemetry.STOPPING:
             return Step("wait", holder, f"{holder} holds the GPUs that {stage.name} needs")
-        if busy := next((name for name in self._through if STAGES[name].gpus == _THROUGH_SERVER and self._is_live(name)), ""):
+        if busy := next((name for name in self._through if STAGES[name].gpus == THROUGH_SERVER and self._is_live(name)), ""):
             return Step("wait", busy, f"{busy} works through {holder}")
         return Step("stop", holder, f"{stage.name} needs its GPUs")
 
@@ -134,10 +145,3 @@ class _Chain:
 
     def _is_up(self, name: str) -> bool:
         return name not in self._through or service.is_up(self._stages.get(name))
-
-    def _holder(self, name: str) -> str:
-        """Another live stage that has all the GPUs; empty when none has."""
-        return next((other for other, one in self._stages.items() if other != name and one.live and STAGES[other].gpus == _ALL_GPUS), "")
-
-
-_SERVER = next(stage.name for stage in STAGES.values() if stage.service)

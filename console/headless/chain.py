@@ -8,7 +8,7 @@ from typing import Any
 from console.core import chain, service
 from console.core.attempt import Attempt
 from console.core.chain import Step
-from console.headless import audit, launching, outcome, starting
+from console.headless import launching, outcome, starting, stopping
 from console.headless.follow import Followed, Follower
 from console.headless.launching import Order
 from console.headless.output import Output, Result
@@ -71,11 +71,12 @@ class Runner:
                 await self._session.wait(_LOOK_S)
             else:
                 self._output.say(f"eaglewatch: {step.kind} {step.stage}: {step.why}")
-                await (self._start if step.kind == "start" else self._stop)(step.stage)
+                await (self._start if step.kind == "start" else self._stop)(step)
         return self._left(self._session.now().words)
 
-    async def _start(self, stage: str) -> None:
-        plan, before = self._plan, self._session.store.attempt(stage)
+    async def _start(self, step: Step) -> None:
+        plan, stage, store = self._plan, step.stage, self._session.store
+        before = store.attempt(stage)
         await starting.check(self._session, plan.host, plan.run, stage, plan.resolved)
         try:
             followed = await launching.launch(
@@ -84,24 +85,16 @@ class Runner:
             self._follow(followed)
         except launching.HeldError as error:
             self._output.say(f"eaglewatch: {error}; following it")
-
-        def told() -> bool:
-            one = self._session.store.attempt(stage)
-            return one is not None and (before is None or one.newest.id != before.newest.id or one.live)
-
-        while not told() and not self._session.over:  # an older frame would have it started again
+        while not chain.told(step, before, store.attempt(stage)) and not self._session.over:
             await self._session.wait(_LOOK_S)
 
-    async def _stop(self, stage: str) -> None:
+    async def _stop(self, step: Step) -> None:
         """Stop a service, and wait until it has ended."""
-        plan, one = self._plan, self._session.store.attempt(stage)
+        plan, one = self._plan, self._session.store.attempt(step.stage)
         if one is None:
             return
-        noted = {"host": plan.host, "run": plan.run, "stage": stage, "attempt": one.id, "pid": one.pid}
-        audit.record("stop", **noted, reply=None)
-        await self._session.link.stop(plan.run, stage, one.id, audit.who())
-        audit.record("stop", **noted, reply="asked")
-        await Follower(self._session, Followed(plan.host, plan.run, stage, one.id), self._output).watch()
+        await stopping.ask(self._session, plan.host, plan.run, one)
+        await Follower(self._session, Followed(plan.host, plan.run, step.stage, one.id), self._output).watch()
 
     def _follow_live(self) -> None:
         """Have a follower for everything of the chain that runs, whoever started it."""

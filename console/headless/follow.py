@@ -106,7 +106,10 @@ class Follower:
             if self._session.over:
                 return None
             if self._is_gone(mine):
-                return await self._read_ended()
+                try:
+                    return await self._read_ended()
+                except AgentError:
+                    self._missing_since = None  # ask again once the link is back
             await self._session.wait(0.5)
 
     def _mine(self) -> Attempt | None:
@@ -135,7 +138,10 @@ class Follower:
         return view.boot_s - self._missing_since >= GONE_AFTER_S
 
     async def _read_ended(self) -> Attempt | None:
-        """An attempt that frames do not show any more: another one stands in its place. Only what its own files prove is said."""
+        """An attempt that frames do not show any more: another one stands in its place. Only what its own files prove is said.
+
+        None: the link has given up. Raises AgentError when it was lost before the answer.
+        """
         files: dict[str, object] = {}
         for what in ("exit", "receipt", "spec"):
             try:
@@ -146,8 +152,7 @@ class Follower:
                 files[what] = reply.get("value")
             except AgentError as error:
                 if error.unanswered:
-                    self._missing_since = None  # ask again once the link is back
-                    return await self._to_the_end()
+                    raise
             except RemoteError:
                 return None
         ended = files.get("exit")

@@ -2,7 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from console.core import reading, sanitize
 from console.core.attempt import holder_text
@@ -34,16 +34,16 @@ async def put_settings(session: Session, host: str, run: str, wanted: Wanted, re
     Raises UserError when its copy is another one that stays.
     """
     copy = await host_copy(session, run)
-    changed = run_settings.changes(copy[0], wanted.resolved) if copy and replace else []
+    changed = run_settings.changes(copy.toml, wanted.resolved) if copy and replace else []
     if changed:
         session.output.say(f"eaglewatch: settings of run {run} on {host} change:")
         for row in changed:
             session.output.say(f"  {row}")
     noted: dict[str, Any] = {"host": host, "run": run, "replace": replace, **({"changed": changed} if changed else {})}
-    audit.record("put-settings", **noted, reply=None)
-    reply = await session.link.request("put-settings", run=run, toml=wanted.toml, resolved=wanted.resolved, replace=replace)
+    with audit.action("put-settings", **noted) as told:
+        reply = await session.link.request("put-settings", run=run, toml=wanted.toml, resolved=wanted.resolved, replace=replace)
+        told["reply"] = "written" if reply.get("written") is True else "kept"
     rules = reply.get("toml")
-    audit.record("put-settings", **noted, reply="written" if reply.get("written") is True else "kept")
     if rules == wanted.toml:
         if kept := reading.text(reply, "kept"):
             session.output.say(f"eaglewatch: the copy before is kept there as {kept}")
@@ -55,8 +55,15 @@ async def put_settings(session: Session, host: str, run: str, wanted: Wanted, re
     raise run_settings.conflict(host, run, rules, wanted.resolved, hint)
 
 
-async def host_copy(session: Session, run: str) -> tuple[str, str] | None:
-    """The run's settings on the host, as text, and their SHA-256; None when it has none. Raises RemoteError."""
+class HostCopy(NamedTuple):
+    """The run's settings on the host."""
+
+    toml: str
+    sha256: str
+
+
+async def host_copy(session: Session, run: str) -> HostCopy | None:
+    """None when it has none. Raises RemoteError; FailedError for an answer that holds none."""
     try:
         reply = await session.link.request("read", run=run, what="settings", stage=None, attempt=None)
     except AgentError as error:
@@ -64,25 +71,26 @@ async def host_copy(session: Session, run: str) -> tuple[str, str] | None:
             return None
         raise
     value = reply.get("value")
-    return (value, reading.text(reply, "sha256")) if isinstance(value, str) else None
+    if not isinstance(value, str):
+        raise FailedError(f"the settings of run {run} were asked for, and the host's answer holds none")
+    return HostCopy(value, reading.text(reply, "sha256"))
 
 
-async def live_attempt(session: Session, order: Order, wanted: Wanted | None, output: Output) -> Followed | None:
+async def live_attempt(session: Session, order: Order, copy: HostCopy | None, wanted: Wanted | None, output: Output) -> Followed | None:
     """The stage's live attempt, when this order is the one that it was launched with; None when nothing is live.
 
-    ``wanted``: the settings of the order, None for the host's copy. Raises UserError when the live one was ordered otherwise,
-    RemoteError. The session has a frame about the run.
+    ``copy``: the settings that the run has; ``wanted``: those of the order, None for the copy. The session has a frame about the run.
+    Raises UserError when the live one was ordered otherwise, RemoteError.
     """
     host, run, stage = order.host, order.run, order.stage
     one = session.store.attempt(stage)
     if one is None or not one.live:
         return None
-    copy = await host_copy(session, run)
     with audit.orphaned_launch(host, run, stage, one.id) as orphan:
         asked = await _spec_asked(session, order, one.id) if orphan is None else orphan.asked
         different = _different(asked, _asked(order, copy))
-        if wanted is not None and copy is not None and not run_settings.same(copy[0], wanted.resolved):
-            different += _rows(copy[0], wanted)
+        if wanted is not None and copy is not None and not run_settings.same(copy.toml, wanted.resolved):
+            different += _rows(copy.toml, wanted)
         if different:
             by = f"attempt {one.id} by {one.by}" if orphan is None else f"attempt {one.id}, of an earlier command"
             raise held(host, run, stage, f"{by}, launched with other {'; '.join(different)}")
@@ -99,9 +107,9 @@ async def _spec_asked(session: Session, order: Order, attempt: str) -> dict[str,
     return reading.mapping(reading.mapping(reply, "value"), "asked") or {}
 
 
-def _asked(order: Order, copy: tuple[str, str] | None) -> dict[str, Any]:
+def _asked(order: Order, copy: HostCopy | None) -> dict[str, Any]:
     """What makes two launches of a stage the same one."""
-    return {"interpreter": order.interpreter, "args": order.args, "settings_sha256": copy[1] if copy else None}
+    return {"interpreter": order.interpreter, "args": order.args, "settings_sha256": copy.sha256 if copy else None}
 
 
 def _different(there: dict[str, Any], here: dict[str, Any]) -> list[str]:

@@ -67,7 +67,7 @@ async def _told_of_settings(session: Session) -> None:
 
     def told() -> bool:
         view = session.store.view
-        return view is not None and view.run is not None and copy is not None and view.run.settings_sha256 == copy[1]
+        return view is not None and view.run is not None and copy is not None and view.run.settings_sha256 == copy.sha256
 
     if not await session.until(told, FRAME_S):
         raise CannotTellError(f"no frame about the new settings of run {RUN} within {FRAME_S:.0f} s; link {session.now().words}")

@@ -22,7 +22,7 @@ async def put(session: Session, wanted: Wanted, limit: int | None = None) -> dic
     Raises UserError when a ``limit`` that was asked for cannot be had, RemoteError.
     """
     copy = await launching.host_copy(session, RUN)
-    there = copy[0] if copy else ""
+    there = copy.toml if copy else ""
     rows = run_settings.changes(there, wanted.resolved) if copy else []
     limited = [row for row in rows if row.startswith(f"{LIMIT}:")]
     replace = bool(rows) and rows == limited and session.store.attempt(_LAST) is None
@@ -37,8 +37,8 @@ async def put(session: Session, wanted: Wanted, limit: int | None = None) -> dic
 async def put_once(session: Session, run: str, wanted: Wanted) -> None:
     """The same for a run whose settings are never replaced."""
     copy = await launching.host_copy(session, run)
-    if copy is not None and not run_settings.same(copy[0], wanted.resolved):
-        keep(session, run, copy[0], wanted)
+    if copy is not None and not run_settings.same(copy.toml, wanted.resolved):
+        keep(session, run, copy.toml, wanted)
     else:
         await launching.put_settings(session, REHEARSAL, run, wanted, replace=False)
 

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from console.config import REHEARSAL, Host
-from console.core import fmt
+from console.core import fmt, runs
+from console.core.runs import Listed
 from console.core.store import Store
 from console.headless.lines import LinkNow
 from console.headless.output import CannotTellError, Output
@@ -111,10 +112,9 @@ class Session:
         """The link waits for a person."""
         return self.link.status().word in OVER
 
-    async def runs(self) -> list[dict[str, Any]]:
-        """The host's runs as it lists them; entries that are no objects left out. Raises RemoteError."""
-        listed = (await self.link.request("runs")).get("runs")
-        return [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    async def runs(self) -> list[Listed]:
+        """The host's runs as it lists them. Raises RemoteError."""
+        return runs.parse(await self.link.request("runs"))
 
     def _heard(self, frame: dict[str, Any], _received_s: float) -> None:
         self.store.fold(frame)

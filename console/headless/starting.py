@@ -24,10 +24,9 @@ async def check(session: Session, host: str, run: str, stage: str, resolved: dic
         reason = gates.start(session.store.view, stage, resolved)
     if reason is None:
         return
-    reason = reason.replace("eaglewatch stop HOST ", f"eaglewatch stop {host} ")
-    busy = gates.gpu_holder(session.store.view)
-    hint = f": eaglewatch stop {host} --run {run} --stage {busy}" if busy and reason.endswith(f"stop {busy} first") else ""
-    raise UserError(f"{stage} of run {run} on {host} was not started: {reason}{hint}")
+    busy = gates.in_the_way(session.store.view, stage)
+    hint = f": eaglewatch stop {host} --run {run} --stage {busy}" if busy else ""
+    raise UserError(f"{stage} of run {run} on {host} was not started: {gates.for_host(reason, host)}{hint}")
 
 
 def _servers_told(session: Session) -> bool:

@@ -4,32 +4,21 @@ import argparse
 import asyncio
 import time
 from collections.abc import Coroutine
-from typing import Any, NamedTuple
+from typing import Any
 
 from console.config import REHEARSAL, Host
-from console.core import reading
-from console.core.attempt import name
+from console.core.runs import Listed, only
 from console.headless import hosts, lines, status_lines
 from console.headless.output import Output
 from console.headless.session import Session
 from console.remote import state
 from pipeline.contract import telemetry
 from pipeline.contract.clock import boot_s
-from pipeline.contract.stages import STAGES
 from pipeline.errors import EXIT_CANNOT_TELL, EXIT_DONE, UserError
 
 WAIT_S = 15.0
 EVERY_S, EVERY_KEPT_S = 1.0, 10.0
 """Between the lines of --watch; the latter where every line is kept and no stage's state has changed."""
-
-
-class Listed(NamedTuple):
-    """A run that the host has, safe to print."""
-
-    name: str
-    states: dict[str, str]
-    words: dict[str, str]
-    """The same for people."""
 
 
 def command(arguments: argparse.Namespace, output: Output) -> Coroutine[Any, Any, int]:
@@ -82,20 +71,10 @@ async def _watch(arguments: argparse.Namespace, host: Host, output: Output) -> i
 
 
 async def _choose_run(session: Session, arguments: argparse.Namespace) -> list[Listed]:
-    """Watch the run that was named, else the only live one, else the only one; the host's runs, safe to print."""
-    listed = []
-    for one in await session.runs():
-        run = name(one, "name")
-        stages = reading.mapping(one, "stages") or {}
-        if run:
-            known = [key for key in STAGES if key in stages]
-            states = {key: reading.text(stages[key], "state") for key in known}
-            words = {key: lines.state_word(key, states[key], reading.text(stages[key], "outdated")) for key in known}
-            listed.append(Listed(run, states, words))
-    live = [one.name for one in listed if any(state in telemetry.LIVE_STATES for state in one.states.values())]
-    only = live if live else [one.name for one in listed]
-    if arguments.run is None and len(only) == 1:
-        await session.watch(only[0])
+    """Watch the run that was named, else the only live one, else the only one; the host's runs."""
+    listed = await session.runs()
+    if arguments.run is None and (one := only(listed)):
+        await session.watch(one.name)
     return listed
 
 
@@ -111,7 +90,7 @@ def _rows(session: Session, runs: list[Listed], host: str) -> list[str]:
     shown = view.run.name if view is not None and view.run is not None else None
     rows = []
     for one in runs:
-        words = one.words
+        words = {stage: lines.state_word(stage, word, one.outdated[stage]) for stage, word in one.states.items()}
         if one.name == shown and view is not None and view.stages is not None:
             words = {key: lines.state_words(attempt) for key, attempt in view.stages.items()}
         rows.append(f"{one.name} ({', '.join(f'{stage} {word}' for stage, word in words.items()) or 'nothing launched'})")

@@ -3,6 +3,7 @@
 from typing import Any
 
 from console.core import fmt, sanitize
+from console.core.gates import for_host
 from console.core.reading import Reading
 from console.core.servers import Server
 from console.core.store import Store
@@ -30,7 +31,7 @@ def table(store: Store, host: str, link: LinkNow, runs: list[str]) -> list[str]:
         for stage, words, facts in _stages(store):
             rows += [f"  {stage}  {words}", *(f"      {fact}" for fact in facts)]
         rows += ["  nothing of it was launched yet"] if view.run.exists and view.stages == {} else []
-    return rows + _servers(view) + [f"{'runs: ' if number == 0 else '      '}{run}" for number, run in enumerate(runs)]
+    return rows + _servers(view, host) + [f"{'runs: ' if number == 0 else '      '}{run}" for number, run in enumerate(runs)]
 
 
 def line(store: Store, host: str, link: LinkNow) -> str:
@@ -79,7 +80,7 @@ def as_json(store: Store, host: str, link: LinkNow, runs: list[dict[str, Any]]) 
         if disk
         else None,
         "nvml": {"state": nvml.state, "detail": nvml.detail, "driver": nvml.driver, "age_s": _rounded(gpus_age)} if nvml else None,
-        "servers": None if view.servers is None else [_server_json(one) for one in view.servers],
+        "servers": None if view.servers is None else [_server_json(one, host) for one in view.servers],
         "gpus": None if view.gpus is None else [_gpu_json(gpu, gpus_age, store.simulated) for gpu in view.gpus],
     }
 
@@ -124,7 +125,7 @@ def _stages(store: Store) -> list[tuple[str, str, list[str]]]:
     return rows
 
 
-def _servers(view: HostView) -> list[str]:
+def _servers(view: HostView, host: str) -> list[str]:
     """Inference servers that no attempt of ours is; ours are told as their stage."""
     rows = []
     for one in view.servers or ():
@@ -133,7 +134,8 @@ def _servers(view: HostView) -> list[str]:
             whose = "NOT OURS" if one.ours is False else "CANNOT TELL whose"
             user = f"user {one.user}" if one.user else ""
             parts = [f"server {one.engine} pid {one.pid}, port {port}, {whose}", one.model, one.keeper, user]
-            rows.append(", ".join(part for part in parts if part) + (f"; to stop it: {one.how_to_stop}" if one.how_to_stop else ""))
+            how = f"; to stop it: {for_host(one.how_to_stop, host)}" if one.how_to_stop else ""
+            rows.append(", ".join(part for part in parts if part) + how)
     return rows + ([f"servers: {view.servers_unseen}"] if view.servers_unseen else [])
 
 
@@ -167,9 +169,9 @@ def _gpu_json(gpu: Gpu, age_s: float | None, simulated: bool) -> dict[str, Any]:
     }
 
 
-def _server_json(one: Server) -> dict[str, Any]:
-    keys = ("pid", "engine", "port", "model", "user", "ours", "run", "attempt", "how_to_stop", "up_s")
-    return {**{key: getattr(one, key) for key in keys}, "keeper": one.keeper}
+def _server_json(one: Server, host: str) -> dict[str, Any]:
+    keys = ("pid", "engine", "port", "model", "user", "ours", "run", "attempt", "up_s")
+    return {**{key: getattr(one, key) for key in keys}, "how_to_stop": for_host(one.how_to_stop, host), "keeper": one.keeper}
 
 
 def _process_json(process: GpuProcess) -> dict[str, Any]:

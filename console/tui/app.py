@@ -116,7 +116,7 @@ class ConsoleApp(App[farewell.Farewell]):
             draw = getattr(screen, "tick", None)
             if draw is not None and screen.is_mounted:
                 draw()
-        if isinstance(self.screen, Dashboard):
+        if self.screen_stack and isinstance(self.screen, Dashboard):  # while the app ends there is none
             if self.endings.unseen():
                 self.flows.ended()
             elif self._cards:

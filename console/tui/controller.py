@@ -148,7 +148,7 @@ class Controller(Lookups):
     async def stop(self, attempt: Attempt) -> str:
         """Ask for a stop; the attempt's state in the answer."""
         state = self.state
-        work = self._wire.stop(self._session, state.host, state.run, attempt.stage, attempt.id, attempt.pid)
+        work = self._wire.stop(self._session, state.host, state.run, attempt)
         return await self._tasks.busy(f"stopping {attempt.stage}", work)
 
     async def take_control(self, take_over: bool) -> bool:

@@ -50,7 +50,7 @@ def start(state: ConsoleState) -> str | None:
 def start_stage(state: ConsoleState, name: str) -> str | None:
     """Why this stage cannot be started, whoever asks."""
     if reason := gates.start(state.view, name, state.resolved):
-        return reason
+        return gates.for_host(reason, state.host)
     if state.settings_missing and not state.settings_offered:
         return f"the run has no settings on the host; this writes them: eaglewatch init {state.host} {state.run} --preset generic"
     return None

@@ -59,7 +59,7 @@ def cell_word(state: ConsoleState) -> str:
     return OFF if own is None else word(state, own)
 
 
-def rows(server: "Server") -> list[tuple[str, str]]:
+def rows(server: "Server", host: str) -> list[tuple[str, str]]:
     """One server in the details: what it is, whose, and how a person ends it."""
     up = f", for {fmt.duration(server.up_s)}" if server.up_s is not None else ""
     whose = {
@@ -71,6 +71,6 @@ def rows(server: "Server") -> list[tuple[str, str]]:
         ("server", gates.about(server) + up),
         ("model", server.model or fmt.UNKNOWN),
         ("whose", whose),
-        ("to stop it", server.how_to_stop or "not known"),
+        ("to stop it", gates.for_host(server.how_to_stop, host) or "not known"),
         ("command", server.argv or fmt.UNKNOWN),
     ]

@@ -2,12 +2,14 @@
 
 import asyncio
 import io
+import json
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from console.core.store import Store
+from console.headless import starting
 from console.headless.chain import Plan, Runner
 from console.headless.lines import LinkNow
 from console.headless.output import Output, Result
@@ -15,6 +17,7 @@ from console.headless.session import Session
 from console.remote import errors
 from console.remote.errors import AgentError
 from pipeline.contract import telemetry
+from pipeline.errors import UserError
 from tests.fakes.frames import attempt, frame, progress
 
 LASTS = {"serve": 2, "generate": 3, "prepare": 1, "vocab": 3, "extract": 2}
@@ -169,6 +172,32 @@ async def test_a_server_that_is_not_ours_is_seen_before_serve_is_started() -> No
     host.tell()
     again, _, _ = await run(host)
     assert again.code == 0 and host.did == WHOLE
+
+
+async def test_a_stop_whose_answer_never_came_is_on_record(tmp_path: Path) -> None:
+    class Losing(PlayedHost):
+        async def stop(self, run: str, stage: str, attempt_id: str | None, by: str) -> dict[str, Any]:
+            raise AgentError(errors.LOST, "connection lost before the answer to stop came")
+
+    result, _, err = await run(Losing())
+    assert result.code == 3 and "connection lost" in err
+    rows = [json.loads(line) for line in (tmp_path / "eaglewatch" / "audit.jsonl").read_text().splitlines()]
+    assert [row["reply"] for row in rows if row["what"] == "stop"] == [None, "error: connection lost before the answer to stop came"]
+
+
+async def test_the_stage_in_the_way_is_named_with_how_to_stop_it_here() -> None:
+    host = PlayedHost()
+    host.begin("serve", "20260101-000000-aaaaaaaaaaaa")
+    host.tell()
+    with pytest.raises(UserError) as raised:
+        await starting.check(cast(Session, host), "gpu-box", "r", "extract", {})
+    assert str(raised.value).endswith("stop serve first: eaglewatch stop gpu-box --run r --stage serve")
+    host = PlayedHost()
+    host.servers = [{**FOREIGN, "how_to_stop": "eaglewatch stop HOST --run other --stage serve"}]
+    host.tell()
+    with pytest.raises(UserError) as raised:
+        await starting.check(cast(Session, host), "gpu-box", "r", "extract", {})
+    assert str(raised.value).endswith("to stop it: eaglewatch stop gpu-box --run other --stage serve")
 
 
 async def test_our_own_server_that_has_just_ended_is_waited_out() -> None:

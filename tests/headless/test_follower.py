@@ -162,6 +162,21 @@ async def test_an_attempt_that_is_gone_from_the_frames_is_judged_by_its_own_file
     assert (found, lines[-1]["stages"]["extract"]["state"]) == (code, state)
 
 
+async def test_a_link_that_is_lost_while_its_files_are_read_is_waited_out_and_they_are_read_then() -> None:
+    class Losing(ScriptedLink):
+        async def request(self, op: str, **fields: Any) -> dict[str, Any]:
+            if len(self.asked) < 3:
+                self.asked.append((op, "lost"))
+                raise AgentError(errors.LOST, "connection lost")
+            return await super().request(op, **fields)
+
+    session = ScriptedSession([real(138.0 + second, OTHER) for second in range(0, 60, 2)])
+    session.link = Losing({"exit": {"code": 0}, "receipt": {"verified": True, "bad": 0, "samples": 80}})
+    output = Output(as_json=True, out=io.StringIO(), err=io.StringIO())
+    result = await Follower(cast(Session, session), Followed("h", "r", "extract", ATTEMPT), output).follow()
+    assert result.code == 0 and session.link.asked[:4] == [("read", "lost")] * 3 + [("read", "exit")]
+
+
 async def test_a_frame_that_was_under_way_before_the_launch_is_waited_out() -> None:
     code, _, session = await follow([real(138.0, None), real(139.0, None), real(140.0, attempt()), real(141.0, DONE)])
     assert code == 0 and session.link.asked == []

@@ -69,7 +69,7 @@ def test_nothing_read_says_why() -> None:
     assert "not told (NVML stuck: no answer for 12 s)" in "\n".join(status_lines.table(store, "h", LIVE, []))
 
 
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 @given(
     st.dictionaries(st.sampled_from(sorted(attempt())), JUNK, max_size=4),
     st.dictionaries(st.sampled_from(sorted(progress())), JUNK, max_size=4),
@@ -132,6 +132,21 @@ def test_what_is_held_out_is_told_apart_in_every_line() -> None:
     assert lines.done_words(found) == "160 + 16 held out prompts"
     assert outcome.summary(found)[0] == "samples   160 + 16 held out, 9 tokens"
     assert "  generate  DONE 160 + 16 held out prompts" in status_lines.table(store, "h", LIVE, [])
+    part = attempt(stage="generate", ledger=None, progress=progress(unit="prompt", done=90, total=176, held_out_total=16))
+    for state in ("RUNNING", "STOPPED", "CRASHED"):
+        store = shown({**part, "state": state}, stages={"generate": {**part, "state": state}})
+        found = store.attempt("generate")
+        assert found is not None
+        assert "  90 of 160 + 16 held out prompts  " in lines.progress_line(store, found, "generate", LIVE), state
+
+
+def test_a_server_that_is_not_of_this_run_is_told_with_a_command_that_works_here() -> None:
+    how = "eaglewatch stop HOST --run r --stage serve"
+    store = shown(attempt(), servers=[{"pid": 9, "engine": "vllm", "port": 8000, "ours": None, "how_to_stop": how}])
+    assert any(
+        row.endswith("to stop it: eaglewatch stop gpu-box --run r --stage serve") for row in status_lines.table(store, "gpu-box", LIVE, [])
+    )
+    assert status_lines.as_json(store, "gpu-box", LIVE, [])["servers"][0]["how_to_stop"] == how.replace("HOST", "gpu-box")
 
 
 def test_a_service_has_no_samples_and_a_check_of_the_whole_counts_for_all() -> None:

@@ -13,7 +13,7 @@ from console.tui.screens.details import details
 from console.tui.screens.done import ended_lines
 from console.tui.screens.evidence import evidence_lines
 from console.tui.screens.samples import SamplesScreen
-from console.tui.state import ConsoleState
+from console.tui.state import ConsoleState, RunSettings
 from console.tui.widgets.evidence import verified
 from console.tui.widgets.footer import footer
 from console.tui.widgets.progress import progress
@@ -134,3 +134,16 @@ async def test_prompts_that_were_given_up_are_shown_with_their_messages() -> Non
         await pilot.pause()
         text = await redraw(pilot)
         assert "given up: timeout 600 s" in text and "user: A haiku about disks, please." in text
+
+
+def test_the_sheet_has_a_line_a_fact_and_a_line_a_setting() -> None:
+    state = state_of(data_scenes.generating()[-1])
+    state.settings = RunSettings("", {"generate": {"prompts": "shipped", "max_response_tokens": 8192, "require_reasoning": False}})
+    lines = [line.plain for line in details(state, "generate")]
+    start = next(number for number, line in enumerate(lines) if line.lstrip().startswith("counted"))
+    assert [line.split()[-2:] for line in lines[start : start + 2]] == [["reasoning", "100%"], ["truncated", "17"]]
+    assert lines[start + 2].split()[:2] == ["failed", "!3"] and lines[start + 3].split() == ["ids", "differ", "!2"]
+    start = next(number for number, line in enumerate(lines) if line.lstrip().startswith("settings"))
+    assert [line.split() for line in lines[start : start + 3]] == [
+        ["settings", "prompts", "shipped"], ["max_response_tokens", "8192"], ["require_reasoning", "no"],
+    ]  # fmt: skip

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from console.core import views
-from console.core.chain import Step, bad_ends, next_step
+from console.core.attempt import Attempt
+from console.core.chain import Step, bad_ends, next_step, told
 from pipeline.contract import telemetry
 from tests.fakes import frames
 
@@ -100,6 +101,22 @@ def test_without_serve_the_prompts_go_to_a_server_that_is_not_ours() -> None:
     assert step(through=through) == Step("start", "generate", "is next")
     assert step(*done("generate", "prepare", "vocab"), through=through).kind == "finished"
     assert step(*done("generate", "prepare"), running("vocab"), through=through).kind == "wait"
+
+
+def test_a_step_is_taken_once_a_frame_tells_of_it() -> None:
+    def newest(*stages: dict[str, Any]) -> Attempt | None:
+        view = views.parse(frames.frame(stages={one["stage"]: one for one in stages}))
+        return (view.stages or {}).get(stages[0]["stage"]) if view and stages else None
+
+    failed, again = stage("vocab", telemetry.FAILED), {**running("vocab"), "attempt": "20260102-000000-vocab0000000"}
+    away = {**failed, "attempt": again["attempt"], "exit": {"code": 2}}
+    start = Step("start", "vocab", "is next")
+    assert not told(start, None, None) and told(start, None, newest(running("vocab")))
+    assert not told(start, newest(failed), newest(failed)) and told(start, newest(failed), newest(again))
+    assert told(start, newest(failed), newest({**failed, "refused": away})), "its launch was refused"
+    stop, up = Step("stop", "serve", "extract needs its GPUs"), newest(serving())
+    assert not told(stop, up, newest(serving())) and told(stop, up, newest(STOPPED)) and told(stop, up, None)
+    assert told(stop, up, newest(stage("serve", telemetry.STOPPING))), "what is being stopped is not stopped twice"
 
 
 def test_nothing_told_is_nothing_concluded() -> None:

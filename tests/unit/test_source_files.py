@@ -73,7 +73,6 @@ def test_a_large_one_that_was_touched_counts_as_changed_until_it_is_read(tmp_pat
 
 def test_many_files_are_recorded_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source_files, "MANY_FILES", 3)
-    monkeypatch.setattr(source_files, "LOOK_EVERY_S", 0.0)
     for number in range(5):
         (tmp_path / f"{number}.jsonl").write_text("x")
     recorded = describe(str(tmp_path))
@@ -82,6 +81,23 @@ def test_many_files_are_recorded_as_one(tmp_path: Path, monkeypatch: pytest.Monk
     assert changed(recorded, str(tmp_path)) == f"{tmp_path} has another content"
     (tmp_path / "5.jsonl").write_text("z")
     assert "had 5 bytes, it has 6 bytes now" in str(changed(recorded, str(tmp_path)))
+
+
+def test_weights_are_compared_by_size_and_time_and_never_read(tmp_path: Path) -> None:
+    shard = tmp_path / "model-00001-of-00001.safetensors"
+    shard.write_text("weights")
+    recorded = describe(str(tmp_path), source_files.WEIGHTS, read=False)
+    shard.chmod(0)  # nobody can read it
+    assert recorded["sha256"] is None and list(recorded["files"]) == [shard.name] and changed(recorded, str(tmp_path)) is None
+    os.utime(shard, ns=(1, 1))
+    assert changed(recorded, str(tmp_path)) == f"{shard} was changed, or written again, since"
+    assert source_files.changed_content(recorded, str(tmp_path)) is None  # a stage has their fingerprint
+    shard.chmod(0o600)
+    shard.write_text("other weights")
+    for look in (changed, source_files.changed_content):
+        assert look(recorded, str(tmp_path)) == f"{shard} had 7 bytes, it has 13 bytes now"
+    shard.rename(tmp_path / "model.safetensors")
+    assert "it has no such file now" in str(changed(recorded, str(tmp_path)))
 
 
 @pytest.mark.parametrize("recorded", [None, [], {}, {"files": 1}, {"files": {"": []}, "patterns": None, "path": "x", "sha256": "y"}])
