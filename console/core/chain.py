@@ -7,7 +7,7 @@ from console.core import gates, service
 from console.core.attempt import UNKNOWN, Attempt
 from console.core.gates import ALL_GPUS, SERVER, THROUGH_SERVER
 from console.core.views import HostView
-from pipeline.contract import telemetry
+from pipeline.contract import source_files, telemetry
 from pipeline.contract.stages import STAGES, Stage
 
 DATA_STAGES = ("serve", "generate", "prepare", "vocab", "extract")
@@ -81,6 +81,8 @@ class _Chain:
         one = self._stages.get(stage.name)
         if one is not None and one.live and not stage.service:
             return Step("wait", stage.name, f"{stage.name} is {one.state}")
+        if one is not None and self._cannot_tell(stage.name):
+            return Step("wait", stage.name, f"whether {stage.name} is outdated is not known: {one.outdated}")
         if self._is_done(stage.name) or not self._is_ready(stage):
             return None
         if stage.service:
@@ -100,7 +102,7 @@ class _Chain:
 
     def _service(self, stage: Stage, one: Attempt | None) -> Step | None:
         """A service is up as long as a stage needs it: the one stage that works through the server."""
-        user = next((name for name in self._through if STAGES[name].gpus == THROUGH_SERVER and not self._is_done(name)), None)
+        user = next((name for name in self._through if STAGES[name].gpus == THROUGH_SERVER and not self._is_settled(name)), None)
         if user is None:
             return None
         if one is not None and one.live:
@@ -134,6 +136,14 @@ class _Chain:
     def _is_ready(self, stage: Stage) -> bool:
         """Whether everything that it needs is done; services have their own step, and what is left out of ``through`` is not asked for."""
         return all(self._is_done(name) for name in stage.needs if name in self._through and not STAGES[name].service)
+
+    def _cannot_tell(self, name: str) -> bool:
+        """Whether what it was made of could not be looked at, as far as the host tells: no reason to make it again."""
+        one = self._stages.get(name)
+        return one is not None and one.done and source_files.UNKNOWN in one.outdated
+
+    def _is_settled(self, name: str) -> bool:
+        return self._is_done(name) or self._cannot_tell(name)
 
     def _is_done(self, name: str) -> bool:
         one = self._stages.get(name)

@@ -75,6 +75,7 @@ STOPPED = stage("serve", telemetry.STOPPED)
         # Outdated is not done.
         ([serving(), *done("generate"), *done("prepare", outdated="made of another output of generate")], "start", "prepare"),
         ([STOPPED, *done("generate", outdated="generate.seed was 0, it is 1 now")], "start", "serve"),
+        ([STOPPED, *done("generate", outdated="generate.prompts: unknown: /data/p has not answered so far")], "wait", "generate"),
     ],
 )
 def test_the_next_step(stages: list[dict[str, Any]], kind: str, name: str) -> None:
