@@ -29,16 +29,16 @@ bench: $(VENV)/.setup-dev
 screenshots: $(VENV)/.setup-dev
 	$(BIN)/python scripts/screenshots.py
 
-$(VENV)/.setup-rehearsal: pyproject.toml constraints.txt scripts/make_venv.sh
+$(VENV)/.setup-rehearsal: pyproject.toml constraints.txt scripts/make_venv.sh scripts/new_venv.sh
 	scripts/make_venv.sh $(PYTHON) $(VENV) rehearsal
 	@touch $@
 
-$(VENV)/.setup-dev: pyproject.toml constraints.txt scripts/make_venv.sh scripts/system_packages.sh
+$(VENV)/.setup-dev: pyproject.toml constraints.txt scripts/make_venv.sh scripts/new_venv.sh scripts/system_packages.sh
 	scripts/system_packages.sh
 	scripts/make_venv.sh $(PYTHON) $(VENV) rehearsal,dev
 	@touch $@ $(VENV)/.setup-rehearsal
 
-$(VLLM_VENV)/.setup: scripts/make_vllm_venv.sh
+$(VLLM_VENV)/.setup: scripts/make_vllm_venv.sh scripts/new_venv.sh
 	scripts/make_vllm_venv.sh $(PYTHON) $(VLLM_VENV)
 	@touch $@
 

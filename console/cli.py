@@ -16,7 +16,11 @@ from pipeline.contract.stages import STAGES
 from pipeline.errors import EXIT_CANNOT_TELL, StageError, UserError
 
 _HOST_HELP = "'rehearsal', a host of hosts.toml, an ssh alias, or user@host:port"
-_COMMANDS = ("console", "rehearse", "status", "init", "run", "attach", "stop", "free-gpus", "preflight", "config")
+_COMMANDS = ("console", "rehearse", "status", "init", "run", "attach", "log", "stop", "free-gpus", "preflight", "config")
+_REPLACE_HELP = (
+    "start from the preset again: each key of it that no --set names gets the preset's value; says what that changes, and keeps the copy "
+    "before as settings.toml.NNN. To change single keys only: run STAGE --set A.B=C --replace-settings"
+)
 _EXIT_CODES = "Exit codes: 0 done, 1 failed, 2 usage or settings, 3 cannot tell (the outcome is not known here)."
 
 
@@ -65,6 +69,7 @@ def parser() -> argparse.ArgumentParser:
     rehearse.add_argument("--fresh", action="store_true", help="remove the rehearsal host of before, with its runs, and start anew")
     rehearse.add_argument("--limit", metavar="N", type=words.positive, help="only the first N prompts, or samples with --only extract")
     rehearse.add_argument("--only", choices=("extract",), help="only the extraction, on data that is ready-made")
+    rehearse.add_argument("--stop", action="store_true", help="end the rehearsal host and what runs on it; its runs stay")
     _screen_options(rehearse)
 
     status = command("status", "status", "show a host: GPUs, disk, stages")
@@ -72,14 +77,18 @@ def parser() -> argparse.ArgumentParser:
     status.add_argument("--run", type=words.run_name, help="the run whose stages are shown")
     how = status.add_mutually_exclusive_group()
     how.add_argument("--once", action="store_true", help="one reading (this is the default)")
-    how.add_argument("--watch", action="store_true", help="a line each second until interrupted")
+    how.add_argument(
+        "--watch",
+        action="store_true",
+        help="line after line until interrupted: each second, or on a change and each 10 s where it is no terminal",
+    )
 
     init = command("init", "init", "write a run's settings on a host, every key explained")
     init.add_argument("host", metavar="HOST", help=_HOST_HELP)
     init.add_argument("run", metavar="RUN", type=words.run_name)
     init.add_argument("--preset", required=True, type=words.preset, metavar="NAME", help="kimi-k2.5-8gpu, generic, or rehearsal")
     init.add_argument("--set", action="append", default=[], metavar="A.B=C", dest="overrides", help="change or fill in one setting")
-    init.add_argument("--replace-settings", action="store_true", help="let them replace the host's copy")
+    init.add_argument("--replace-settings", action="store_true", help=_REPLACE_HELP)
     init.add_argument("--print", action="store_true", help="only print them, to edit and to give to `run --settings`; no host is asked")
 
     run = command("run", "run", "launch a stage on a host and follow it")
@@ -88,7 +97,11 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--run", required=True, type=words.run_name, metavar="NAME")
     run.add_argument("--settings", metavar="FILE", help="the run's settings (TOML); once written, the host's copy rules")
     run.add_argument("--set", action="append", default=[], metavar="A.B=C", dest="overrides", help="change one setting of a new run")
-    run.add_argument("--replace-settings", action="store_true", help="let FILE and --set replace the host's copy")
+    run.add_argument(
+        "--replace-settings",
+        action="store_true",
+        help="let FILE, or the keys of --set alone, replace the host's copy; says what that changes, and keeps the copy before",
+    )
     run.add_argument("--limit", metavar="N", type=words.positive, help="only the first N prompts or samples")
     run.add_argument("--verify", action="store_true", help="make nothing; read again and check all that is there")
     run.add_argument("--greedy-holdout", metavar="N", type=words.positive, help="answer N held-out prompts at temperature 0, kept apart")
@@ -102,6 +115,14 @@ def parser() -> argparse.ArgumentParser:
     attach.add_argument("host", metavar="HOST", help=_HOST_HELP)
     attach.add_argument("--run", type=words.run_name, metavar="NAME")
     attach.add_argument("--stage", type=words.stage, metavar="STAGE")
+
+    log = command("log", "log", "print the end of a stage's log")
+    log.add_argument("host", metavar="HOST", help=_HOST_HELP)
+    log.add_argument("--run", type=words.run_name, metavar="NAME", help="default: the run that is live, or the only one")
+    log.add_argument("--stage", type=words.stage, metavar="STAGE", help="default: the one that is live, or that started last")
+    log.add_argument("--attempt", type=words.run_name, metavar="ID", help="default: the newest; each has a log of its own")
+    log.add_argument("-n", dest="lines", metavar="N", type=words.positive, default=40, help="so many lines of it (default 40)")
+    log.add_argument("--follow", action="store_true", help="and what comes to it, until the stage has ended")
 
     stop = command("stop", "stop", "stop a stage and wait until it has ended")
     stop.add_argument("host", metavar="HOST", help=_HOST_HELP)
@@ -215,7 +236,7 @@ def _run(arguments: argparse.Namespace, output: Any) -> int:
         if arguments.json or not _on_terminal():
             raise UserError("the console needs a terminal; without one: eaglewatch status HOST, or eaglewatch attach HOST")
         return _screen().command(arguments, output)
-    if arguments.module == "rehearse" and not arguments.headless and not arguments.json and _on_terminal():
+    if arguments.module == "rehearse" and not arguments.stop and not arguments.headless and not arguments.json and _on_terminal():
         return _screen().rehearse(arguments, output)
     module = _loaded(f"console.headless.{arguments.module}")
     result = module.command(arguments, output)

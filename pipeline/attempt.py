@@ -22,6 +22,7 @@ from pipeline.errors import EXIT_DONE, EXIT_FAILED, BusyError, StageError, UserE
 from pipeline.host import claims, locks, procs, reserved
 from pipeline.host.spawn import ENV_DIRECTORY, ENV_STAGE_LOCK
 from pipeline.progress import Progress
+from pipeline.redaction import words
 
 
 class Interrupted(StageError):  # noqa: N818 - it is no error
@@ -140,7 +141,8 @@ def _by_hand(run_directory: str, stage: str, outputs: Sequence[str], by: str, he
         raise StageError(f"{stage_directory}: cannot make it: {error.strerror}") from None
     take(os.path.join(stage_directory, layout.LOCK), name, by, f"stage {stage} of {run_directory}", held)
     take_outputs(outputs, name, by, held)
-    spec = claims.new_spec(run_directory, stage, name, by, hand=True, interpreter=sys.executable, args=sys.argv[1:], env={}, code=_code())
+    told = words(sys.argv[1:])
+    spec = claims.new_spec(run_directory, stage, name, by, hand=True, interpreter=sys.executable, args=told, env={}, code=_code())
 
     def fill(prepared: str) -> None:
         lock = locks.take(os.path.join(prepared, layout.LOCK), locks.holder_line(name, by))

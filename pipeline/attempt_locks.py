@@ -1,5 +1,6 @@
 """The locks of a stage and of its output directories, taken by the stage itself."""
 
+import errno
 import os
 from collections.abc import Sequence
 
@@ -20,10 +21,17 @@ def take_outputs(outputs: Sequence[str], attempt: str, by: str, held: list[locks
 
 
 def take(path: str, attempt: str, by: str, what: str, held: list[locks.Lock]) -> None:
-    """Take one lock and add it to ``held``. Raises BusyError, which names the holder, StageError where nothing can be locked."""
+    """Take one lock and add it to ``held``.
+
+    Raises BusyError, which names the holder; UserError where nothing can be written; StageError where nothing can be locked.
+    """
     try:
         lock = locks.take(path, locks.holder_line(attempt, by))
     except OSError as error:
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise UserError(f"{what} cannot be written to: {error.strerror}; make it writable, or choose another place") from None
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise StageError(f"{what}: {error.strerror}; free some space") from None
         raise StageError(f"{path}: cannot lock: {error.strerror}; the run must lie on a file system with flock") from None
     if lock is None:
         raise _busy(path, what)

@@ -5,6 +5,7 @@ import os
 from typing import Any
 
 from pipeline.errors import UserError
+from pipeline.visible import error_line
 
 ROWS_AT_ONCE = 1000
 
@@ -61,7 +62,7 @@ def _open(path: str) -> Any:
     except IndexError:  # datasets' own answer to a dataset that was saved empty
         raise UserError(f"extract.data: {path} has no rows") from None
     except Exception as error:  # a damaged dataset raises whatever pyarrow, json or the features' parser happen to raise
-        raise UserError(f"extract.data: {path} cannot be read as an Arrow dataset: {_one_line(error)}") from None
+        raise UserError(f"extract.data: {path} cannot be read as an Arrow dataset: {error_line(error)}") from None
     if isinstance(rows, datasets.DatasetDict):
         raise UserError(f"extract.data: {path} holds several splits ({', '.join(map(str, rows))}); point it at one of their directories")
     return rows
@@ -128,7 +129,3 @@ def _other_lengths(table: Any) -> list[tuple[str, Any]]:
     if "seq_len" in table.column_names:
         found.append(("seq_len", compute.fill_null(table.column("seq_len"), -1).to_numpy()))
     return found
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:300] or type(error).__name__

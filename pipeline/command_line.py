@@ -5,7 +5,7 @@ import importlib
 import os
 import sys
 
-from pipeline import attempt, inputs, provenance, settings
+from pipeline import attempt, inputs, places, provenance, settings
 from pipeline.contract import preflight
 from pipeline.contract.rehearsal import ENV_HOME
 from pipeline.contract.stages import STAGES
@@ -85,6 +85,7 @@ def _run(arguments: argparse.Namespace) -> None:
     if not os.path.isdir(run_directory):
         raise UserError(f"{run_directory}: no such run directory; --run names the directory that holds the run's settings.toml")
     resolved = settings.load(os.path.join(run_directory, "settings.toml"), arguments.set)
+    places.check(resolved, run_directory)
     stage = importlib.import_module(f"pipeline.stages.{arguments.stage}")
     if attempt.ENV_DIRECTORY not in os.environ:
         stage.check_interpreter()  # by hand: a start that cannot be is nothing to record

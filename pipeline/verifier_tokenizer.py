@@ -5,22 +5,9 @@ import hashlib
 import os
 from typing import Any
 
+from pipeline.contract.source_files import TOKENIZER
 from pipeline.errors import UserError
-
-_FILES = (
-    "tokenizer*",
-    "tokenization_*.py",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "chat_template*",
-    "vocab.*",
-    "merges.txt",
-    "*.tiktoken",
-    "tiktoken.model",
-    "spiece.model",
-    "sentencepiece*.model",
-)
-"""What transformers and the models' own code read a tokenizer from; the chat template belongs to it."""
+from pipeline.visible import error_line
 
 
 def load_tokenizer(directory: str, trust_remote_code: bool) -> Any:
@@ -31,16 +18,15 @@ def load_tokenizer(directory: str, trust_remote_code: bool) -> Any:
     try:
         return AutoTokenizer.from_pretrained(directory, trust_remote_code=trust_remote_code, local_files_only=True)
     except Exception as error:  # whatever json, tokenizers, sentencepiece or the model's own code happen to raise
-        text = " ".join(str(error).split())[:300] or type(error).__name__
         hint = "" if trust_remote_code else "; if it needs the model's own code, set model.trust_remote_code = true"
-        raise UserError(f"model.path: the tokenizer in {directory} cannot be loaded: {text}{hint}") from None
+        raise UserError(f"model.path: the tokenizer in {directory} cannot be loaded: {error_line(error)}{hint}") from None
 
 
 def tokenizer_fingerprint(directory: str) -> str:
     """sha256 over the names and contents of the tokenizer's files. Raises UserError where there is none, or one cannot be read."""
     digest = hashlib.sha256()
     try:
-        names = sorted(name for name in os.listdir(directory) if any(fnmatch.fnmatchcase(name, pattern) for pattern in _FILES))
+        names = sorted(name for name in os.listdir(directory) if any(fnmatch.fnmatchcase(name, pattern) for pattern in TOKENIZER))
         names = [name for name in names if os.path.isfile(os.path.join(directory, name))]
         for name in names:
             with open(os.path.join(directory, name), "rb") as file:

@@ -75,8 +75,11 @@ def check_files(
     threads: int,
     on_checked: Callable[[Problem | None], None],
     stop: threading.Event,
+    check_one: "Callable[[Plan, int, Entry | None], str | None] | None" = None,
 ) -> list[Problem]:
     """Read files whole, in ``threads`` threads. ``on_checked`` is called after each, from one thread; ``stop`` ends it early.
+
+    ``check_one``: ``check_file`` unless it is ``check_by_ledger``.
 
     Raises StageError when the threads cannot start.
     """
@@ -85,7 +88,7 @@ def check_files(
     def check(index: int) -> Problem | None:
         if stop.is_set():
             return None
-        problem = check_file(plan, index, ledger.get(index))
+        problem = (check_one or check_file)(plan, index, ledger.get(index))
         return (hidden_states.file_name(index), problem) if problem else None
 
     with ThreadPoolExecutor(threads, "verify") as pool:
@@ -131,3 +134,22 @@ def check_file(plan: Plan, index: int, entry: Entry | None) -> str | None:
     if crc32 != entry.crc32:
         return f"holds other bytes than were written: crc32 {crc32:08x}, the ledger says {entry.crc32:08x}"
     return None
+
+
+def check_by_ledger(plan: Plan, index: int, entry: Entry | None) -> str | None:
+    """What is wrong with a file of other data, or another model, than the present: by what its writer recorded of it alone."""
+    assert entry is not None
+    try:
+        size, crc32, token_ids, bits = hidden_states.read(os.path.join(plan.output, hidden_states.file_name(index)))
+    except FileNotFoundError:
+        return "missing"
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    except TensorFileError as error:
+        return str(error)
+    if size != entry.file_bytes or len(token_ids) != entry.tokens or len(bits) != entry.tokens:
+        return f"{size} bytes of {len(token_ids)} tokens; the ledger says {entry.file_bytes} of {entry.tokens}"
+    if crc32 != entry.crc32:
+        return f"holds other bytes than were written: crc32 {crc32:08x}, the ledger says {entry.crc32:08x}"
+    problem = hidden_states.statistics(bits).problem
+    return f"layer {problem[0]} of the file {problem[1]}" if problem else None

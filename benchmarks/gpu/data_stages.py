@@ -25,104 +25,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-PORT = 18_200
-PROMPTS = 400
-RESPONSE_TOKENS = 256
-
-
-def gpu_bytes() -> int:
-    """Used bytes of GPU 0 by NVML's v2 memory info."""
-    import pynvml
-
-    pynvml.nvmlInit()
-    try:
-        handle = pynvml.nvmlDeviceGetHandleByIndex(0)
-        return int(pynvml.nvmlDeviceGetMemoryInfo(handle, version=pynvml.nvmlMemory_v2).used)
-    finally:
-        pynvml.nvmlShutdown()
-
-
-def seconds_to_zero(limit_s: float = 60.0) -> float | None:
-    """Seconds until GPU 0 is at 0 bytes; None when it is not within ``limit_s``."""
-    began = time.monotonic()
-    while time.monotonic() - began < limit_s:
-        if gpu_bytes() == 0:
-            return round(time.monotonic() - began, 2)
-        time.sleep(0.05)
-    return None
-
-
-def make_model(directory: str) -> None:
-    """A Qwen3-shaped model with random weights, and the rehearsal's tokenizer."""
-    import torch
-    from transformers import Qwen3Config, Qwen3ForCausalLM
-
-    from pipeline.rehearsal.tokenizer import VOCABULARY, build_tokenizer
-
-    shape: dict[str, Any] = {
-        "vocab_size": VOCABULARY,
-        "hidden_size": 1536,
-        "intermediate_size": 4096,
-        "num_hidden_layers": 16,
-        "num_attention_heads": 12,
-        "num_key_value_heads": 4,
-        "head_dim": 128,
-        "max_position_embeddings": 8192,
-        "bos_token_id": 0,
-        "eos_token_id": 1,
-        "pad_token_id": 1,
-        "dtype": "bfloat16",
-    }
-    torch.manual_seed(1)
-    model: Any = Qwen3ForCausalLM(Qwen3Config(**shape))
-    model.to(torch.bfloat16).save_pretrained(directory, max_shard_size="200MB")
-    build_tokenizer(directory)
-
-
-def write_prompts(path: Path) -> None:
-    with path.open("w") as file:
-        for number in range(PROMPTS):
-            text = f"Question {number}: what comes after {number}, and why? " + "Say more. " * (number % 40)
-            file.write(json.dumps({"id": f"q{number}", "messages": [{"role": "user", "content": text}]}) + "\n")
-
-
-def write_settings(run: Path, model: str) -> None:
-    (run / "settings.toml").write_text(
-        f"""[model]
-path = {json.dumps(model)}
-[serve]
-port = {PORT}
-served_model_name = "verifier"
-gpu_memory_utilization = 0.5
-max_model_len_tokens = 4096
-env = {{ VLLM_USE_FLASHINFER_SAMPLER = "0" }}
-stop_timeout_s = 60.0
-[generate]
-prompts = {json.dumps(str(run / "prompts.jsonl"))}
-greedy_holdout = 20
-max_response_tokens = {RESPONSE_TOKENS}
-temperature = 0.8
-concurrency = 64
-[vocab]
-draft_vocab_size = 1024
-coverage_sizes = [512, 1024]
-"""
-    )
-
-
-def start(run: Path, stage: str) -> "subprocess.Popen[bytes]":
-    log = (run / f"{stage}.log").open("ab")
-    words = [sys.executable, "-u", "-m", "pipeline", stage, "--run", str(run)]
-    return subprocess.Popen(words, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
-
-
-def newest(run: Path, stage: str, name: str) -> dict[str, Any]:
-    """A JSON file of the stage's newest attempt; empty while there is none."""
-    folders = sorted(one for one in (run / "stages" / stage).glob("2*") if one.is_dir())
-    try:
-        return json.loads((folders[-1] / name).read_text())
-    except (IndexError, OSError, ValueError):
-        return {}
+from benchmarks.gpu.gpu_memory import gpu_bytes, seconds_to_zero
+from benchmarks.gpu.one_run import PORT, PROMPTS, lines, make_model, newest, newest_event, server_pids, start, write_prompts, write_settings
 
 
 def wait_up(run: Path, process: "subprocess.Popen[bytes]", limit_s: float = 300.0) -> dict[str, Any]:
@@ -135,24 +39,6 @@ def wait_up(run: Path, process: "subprocess.Popen[bytes]", limit_s: float = 300.
             return {"up_s": round(time.monotonic() - began, 1), "loads_seen": seen, "note": progress.get("note")}
         time.sleep(0.1)
     return {"up_s": None, "rc": process.poll()}
-
-
-def server_pids(run: Path) -> list[int]:
-    """Processes below the serve stage, the server's main process first: they carry the attempt's id in their environment."""
-    folders = sorted(one.name for one in (run / "stages" / "serve").glob("2*") if one.is_dir())
-    cookie = f"EAGLEWATCH_ATTEMPT={folders[-1]}".encode()
-    found = []
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            if cookie in Path(f"/proc/{name}/environ").read_bytes().split(b"\0"):
-                found.append(int(name))
-        except OSError:
-            continue
-    return sorted(found)
-
-
-def lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def reproduced(run: Path) -> dict[str, Any]:
@@ -223,13 +109,6 @@ def measure(run: Path, answers: dict[str, Any]) -> None:
     for stage in ("prepare", "vocab"):
         rc = start(run, stage).wait(300)
         answers[f"6_{stage}"] = {"rc": rc, "receipt": newest(run, stage, "receipt.json"), "log": (run / f"{stage}.log").read_text()[-800:]}
-
-
-def newest_event(run: Path, stage: str) -> Any:
-    """The newest error that a stage told of itself."""
-    folders = sorted(one for one in (run / "stages" / stage).glob("2*") if one.is_dir())
-    told = [json.loads(line) for line in (folders[-1] / "events.jsonl").read_text().splitlines()]
-    return next((one.get("message") for one in reversed(told) if one.get("kind") == "error"), None)
 
 
 def main() -> int:

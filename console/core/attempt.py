@@ -5,10 +5,11 @@ from typing import Any
 import msgspec
 
 from console.core import reading, sanitize
-from console.core.progress import Progress, parse_progress
+from console.core.progress import Progress, at_its_end, parse_progress
 from console.core.receipt import Receipt, parse_receipt
 from pipeline.contract import telemetry
 from pipeline.contract.layout import check_name
+from pipeline.errors import EXIT_USAGE
 
 UNKNOWN = "UNKNOWN"
 """The host named no state, or one that this version does not know: nothing is concluded from it."""
@@ -81,6 +82,19 @@ class Attempt(msgspec.Struct, frozen=True):
     """Why what it made is not of the present inputs; empty when it is, or nothing is told."""
     holder: str
     events: tuple[Event, ...]
+    refused: "Attempt | None" = None
+    """The stage's newest launch, when it ended before any work: then the output is this attempt's, an earlier one."""
+
+    @property
+    def newest(self) -> "Attempt":
+        """The stage's newest launch: this one, unless a later one was refused."""
+        return self.refused or self
+
+    @property
+    def turned_away(self) -> bool:
+        """It ended before any work: somebody held the stage, it did not start, or its settings, arguments or input were not good enough."""
+        failed = self.state == telemetry.FAILED and self.exit_code == EXIT_USAGE
+        return failed or self.state in (telemetry.REFUSED, telemetry.LAUNCH_FAILED)
 
     @property
     def live(self) -> bool:
@@ -95,9 +109,14 @@ class Attempt(msgspec.Struct, frozen=True):
     def done(self) -> bool:
         return self.state == telemetry.DONE
 
+    @property
+    def fresh(self) -> bool:
+        """Done, and of the present inputs and settings."""
+        return self.done and not self.outdated
 
-def parse(source: Any, stage: str) -> Attempt | None:
-    """The attempt in ``source``; None when it is no object.
+
+def parse(source: Any, stage: str, with_refused: bool = True) -> Attempt | None:
+    """The attempt in ``source``, with the launch that was refused after it; None when it is no object.
 
     DONE needs its evidence in the same frame: exit code 0 and a receipt that says verified, with nothing bad. Without it the state is
     UNVERIFIED.
@@ -109,6 +128,7 @@ def parse(source: Any, stage: str) -> Attempt | None:
     why = reading.text(source, "why", 500)
     ended = reading.mapping(source, "exit")
     receipt = parse_receipt(reading.mapping(source, "receipt"))
+    progress = parse_progress(reading.mapping(source, "progress"))
     if state == telemetry.DONE:
         doubt = _doubt(reading.count(ended, "code"), receipt)
         if doubt:
@@ -127,7 +147,7 @@ def parse(source: Any, stage: str) -> Attempt | None:
         supervised=reading.flag(source, "supervised"),
         heartbeat_boot_s=reading.number(source, "heartbeat_boot_s"),
         code=reading.text(source, "code"),
-        progress=parse_progress(reading.mapping(source, "progress")),
+        progress=progress if state in telemetry.LIVE_STATES else at_its_end(progress),
         ranks=reading.count(source, "ranks"),
         ledger=_files(reading.mapping(source, "ledger"), "last_boot_s"),
         directory=_files(reading.mapping(source, "directory"), "boot_s"),
@@ -142,6 +162,7 @@ def parse(source: Any, stage: str) -> Attempt | None:
         outdated=reading.text(source, "outdated", 500),
         holder=holder_text(source.get("holder")),
         events=tuple(_events(reading.sequence(source, "events") or [])),
+        refused=parse(source.get("refused"), stage, with_refused=False) if with_refused else None,
     )
 
 

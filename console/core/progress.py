@@ -10,6 +10,8 @@ _MAX_FACT_CHARS = 120
 OK, WARN, BAD = "ok", "warn", "bad"
 """Levels of a fact, as ``pipeline.progress`` has them."""
 MAX_FACTS = 8
+OF_THE_MOMENT = frozenset(("in flight", "server", "answers", "requests", "cache in use", "speed"))
+"""Labels of the facts that generate and serve tell of the present moment; what they have counted stays true."""
 
 
 class Fact(msgspec.Struct, frozen=True):
@@ -28,6 +30,7 @@ class Progress(msgspec.Struct, frozen=True):
     unit: str
     done: int | None
     total: int | None
+    """Held-out units among them."""
     tokens: int | None
     total_tokens: int | None
     bytes: int | None
@@ -54,6 +57,8 @@ class Progress(msgspec.Struct, frozen=True):
     """Of a service: whether it answered when it was asked last."""
     up_boot_s: float | None = None
     """When it answered last."""
+    held_out_total: int | None = None
+    """How many of ``total`` are held out for the evaluation; None where the stage does not tell."""
 
 
 def parse_progress(source: dict[str, Any] | None) -> Progress | None:
@@ -87,7 +92,15 @@ def parse_progress(source: dict[str, Any] | None) -> Progress | None:
         facts=tuple(_facts(reading.sequence(source, "facts") or [])),
         up=reading.flag(source, "up"),
         up_boot_s=reading.number(source, "up_boot_s"),
+        held_out_total=reading.count(source, "held_out_total"),
     )
+
+
+def at_its_end(progress: Progress | None) -> Progress | None:
+    """Of an attempt that has ended: without what was true only of the moment in which it was told."""
+    if progress is None or not any(fact.label in OF_THE_MOMENT for fact in progress.facts):
+        return progress
+    return msgspec.structs.replace(progress, facts=tuple(fact for fact in progress.facts if fact.label not in OF_THE_MOMENT))
 
 
 def _facts(source: list[Any]) -> list[Fact]:

@@ -18,6 +18,18 @@ _ELSEWHERE = frozenset(
 """Told in lines of their own, known from the attempt, or of no use to a reader."""
 
 
+_IN_ALL = frozenset(("holdout", "holdout_samples", "prompts", "answered"))
+"""Counts that are told with ``samples``, as ``160 + 16 held out``."""
+_WORDS = {
+    "answers": "answers read", "cut": "cut at the length limit", "forced": "always in", "holdout": "of the held-out ones",
+    "holdout_tokens": "held-out tokens", "judged_again": "judged again", "loss_share": "loss on", "loss_tokens": "tokens with loss",
+    "marks": "noteworthy", "mismatched": "ids not the template's", "spot_checked": "rows spot-checked",
+    "spot_other_text": "of those with other text", "truncated": "cut at the length limit", "unchanged": "the same as before",
+    "unchecked": "ids not compared",
+}  # fmt: skip
+"""Keys that say little to a person."""
+
+
 class Receipt(msgspec.Struct, frozen=True):
     """Fields are None where the stage does not tell them. ``source``: all of it as it came; read it with ``core.reading`` or ``rows``."""
 
@@ -37,6 +49,8 @@ class Receipt(msgspec.Struct, frozen=True):
     coverage: float | None
     """Share of token occurrences that the drafter's vocabulary covers, 0 to 1."""
     failed: int | None
+    holdout: int | None
+    """Kept apart from ``samples``, for the evaluation."""
     source: dict[str, Any]
 
 
@@ -61,6 +75,7 @@ def parse_receipt(source: dict[str, Any] | None) -> Receipt | None:
         tokens_per_s_overall=reading.number(source, "tokens_per_s_overall"),
         coverage=coverage if coverage is not None and 0 <= coverage <= 1 else None,
         failed=reading.count(source, "failed"),
+        holdout=_first(reading.count(source, "holdout"), reading.count(source, "holdout_samples")),
         source=source,
     )
 
@@ -69,7 +84,7 @@ def rows(receipt: Receipt) -> list[tuple[str, str]]:
     """The numbers that only this stage has, safe to print: each with its name in words. Texts and lists stay out but for short ones."""
     found = []
     for key, value in receipt.source.items():
-        if key in _ELSEWHERE or str(key).endswith("sha256") or len(found) >= _MAX_ROWS:
+        if key in _ELSEWHERE or (key in _IN_ALL and not isinstance(value, dict)) or str(key).endswith("sha256") or len(found) >= _MAX_ROWS:
             continue
         shown = _shown(str(key), value)
         if shown:
@@ -77,7 +92,13 @@ def rows(receipt: Receipt) -> list[tuple[str, str]]:
     return found
 
 
+def _first(*values: int | None) -> int | None:
+    return next((value for value in values if value is not None), None)
+
+
 def _name(key: str) -> str:
+    if key in _WORDS:
+        return _WORDS[key]
     key = key.replace("_per_s", "/s")
     for ending in ("_bytes", "_s", "_share"):
         key = key.removesuffix(ending)

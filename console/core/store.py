@@ -57,8 +57,13 @@ class Store:
         return True in said or False not in said
 
     def attempt(self, stage: str) -> Attempt | None:
-        """The newest attempt of a stage in the view; None also when the frame did not tell."""
+        """The attempt that stands for a stage in the view; None also when the frame did not tell."""
         return (self.view.stages or {}).get(stage) if self.view else None
+
+    def launch(self, stage: str, attempt: str) -> Attempt | None:
+        """An attempt of a stage by its id: the one that stands for it, or the refused one after it; None when the view is of neither."""
+        one = self.attempt(stage)
+        return next((each for each in (one, one.refused if one else None) if each is not None and each.id == attempt), None)
 
     def rate_now(self, attempt: Attempt) -> Rate:
         meter = self._meters.get((attempt.stage, attempt.id))

@@ -20,19 +20,36 @@ from console import config
 from console.headless.output import FailedError
 from pipeline.contract import files, layout
 
+_SWEEP_AFTER_S = 60.0
+
 
 def record(what: str, **fields: Any) -> None:
-    """Append one line to ``audit.jsonl``: when, who, and the fields. Raises FailedError: an action that leaves no record is not taken."""
+    """Append one line to ``audit.jsonl``: when, who, and the fields. On disk when this returns.
+
+    Raises FailedError unless all of it is there: an action that leaves no record is not taken.
+    """
     entry = {"wall_s": round(time.time(), 3), "who": who(), "what": what, **fields}
     path = _directory() / "audit.jsonl"
     try:
-        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        try:
-            os.write(fd, json.dumps(entry, sort_keys=True).encode() + b"\n")
-        finally:
-            os.close(fd)
+        files.append_line(str(path), json.dumps(entry, sort_keys=True).encode(), durable=True)
     except OSError as error:
         raise FailedError(f"{path}: {error.strerror}; an action that cannot be recorded is not taken") from None
+
+
+@contextlib.contextmanager
+def action(what: str, **fields: Any) -> Iterator[dict[str, Any]]:
+    """Recorded before the block asks for it, and after: the block puts ``reply`` and what else it was told into what it gets.
+
+    An error, or an interrupt before the answer, is recorded too. Raises FailedError, before the block.
+    """
+    record(what, **fields, reply=None)
+    told: dict[str, Any] = {"reply": None}
+    try:
+        yield told
+    except BaseException as error:
+        record(what, **fields, reply=f"error: {error}" if str(error) else "interrupted before the answer came")
+        raise
+    record(what, **fields, **told)
 
 
 def who() -> str:
@@ -69,6 +86,7 @@ def pending_launch(host: str, run: str, stage: str, asked: dict[str, Any]) -> It
     try:
         directory = _directory() / "launches"
         directory.mkdir(mode=0o700, exist_ok=True)
+        _sweep(directory)
         wanted = {"host": host, "run": run, "stage": stage}
         fd, pending = _adopt(directory, wanted) or _create(directory, wanted, asked)
     except OSError as error:
@@ -107,6 +125,18 @@ def _adopt(directory: Path, wanted: dict[str, str]) -> tuple[int, Pending] | Non
             asked = value.get("asked")
             return fd, Pending(attempt, True, path, asked if isinstance(asked, dict) else {})
     return None
+
+
+def _sweep(directory: Path) -> None:
+    """Remove what a command left that was killed before its record had its name: nothing was sent yet."""
+    for path in directory.glob(".*"):
+        with contextlib.suppress(FileNotFoundError):  # another command was faster
+            if time.time() - path.stat().st_mtime < _SWEEP_AFTER_S:
+                continue  # its command may not have locked it yet
+            fd = _lock(path)
+            if fd is not None:
+                path.unlink()
+                os.close(fd)
 
 
 def _create(directory: Path, wanted: dict[str, str], asked: dict[str, Any]) -> tuple[int, Pending]:

@@ -3,11 +3,12 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from console.core import chain, service
 from console.core.attempt import Attempt
 from console.core.chain import Step
-from console.headless import audit, launching, outcome
+from console.headless import launching, outcome, starting, stopping
 from console.headless.follow import Followed, Follower
 from console.headless.launching import Order
 from console.headless.output import Output, Result
@@ -28,6 +29,8 @@ class Plan:
     interpreter_of: Callable[[str], str]
     again: str
     """How to go on when this command ends before the work does."""
+    resolved: dict[str, Any]
+    """The run's settings by section."""
     through: tuple[str, ...] = chain.DATA_STAGES
 
 
@@ -41,7 +44,7 @@ class Runner:
         self._session, self._plan, self._output = session, plan, output
         self._followers: dict[str, asyncio.Task[Result]] = {}
         """By attempt id; each attempt has one, once."""
-        self._forgiven = {one.id for one in self._stages().values() if one.ended and not one.done}
+        self._forgiven = chain.bad_ends(self._stages())
 
     async def run(self) -> Result:
         """To the end: done, or why not, with a row for every stage. A cancelled one says what goes on without it."""
@@ -60,19 +63,21 @@ class Runner:
         while not self._session.over:
             self._follow_live()
             step = chain.next_step(self._session.store.view, self._plan.through, self._forgiven)
-            if step.kind in ("finished", "failed"):
+            if step.kind == "finished" or step.kind == "failed":
                 if self._followers:
                     await asyncio.wait(self._followers.values(), timeout=_LAST_WORDS_S)
-                return self._ended(EXIT_DONE, "") if step.kind == "finished" else self._ended(self._exit_code(step), step.why)
+                return self._ended(EXIT_DONE, "") if step.kind == "finished" else self._failed(step)
             if step.kind == "wait":
                 await self._session.wait(_LOOK_S)
             else:
                 self._output.say(f"eaglewatch: {step.kind} {step.stage}: {step.why}")
-                await (self._start if step.kind == "start" else self._stop)(step.stage)
+                await (self._start if step.kind == "start" else self._stop)(step)
         return self._left(self._session.now().words)
 
-    async def _start(self, stage: str) -> None:
-        plan, before = self._plan, self._session.store.attempt(stage)
+    async def _start(self, step: Step) -> None:
+        plan, stage, store = self._plan, step.stage, self._session.store
+        before = store.attempt(stage)
+        await starting.check(self._session, plan.host, plan.run, stage, plan.resolved)
         try:
             followed = await launching.launch(
                 self._session, Order(plan.host, plan.run, stage, plan.interpreter_of(stage), []), self._output
@@ -80,24 +85,16 @@ class Runner:
             self._follow(followed)
         except launching.HeldError as error:
             self._output.say(f"eaglewatch: {error}; following it")
-
-        def told() -> bool:
-            one = self._session.store.attempt(stage)
-            return one is not None and (before is None or one.id != before.id or one.live)
-
-        while not told() and not self._session.over:  # an older frame would have it started again
+        while not chain.told(step, before, store.attempt(stage)) and not self._session.over:
             await self._session.wait(_LOOK_S)
 
-    async def _stop(self, stage: str) -> None:
+    async def _stop(self, step: Step) -> None:
         """Stop a service, and wait until it has ended."""
-        plan, one = self._plan, self._session.store.attempt(stage)
+        plan, one = self._plan, self._session.store.attempt(step.stage)
         if one is None:
             return
-        noted = {"host": plan.host, "run": plan.run, "stage": stage, "attempt": one.id, "pid": one.pid}
-        audit.record("stop", **noted, reply=None)
-        await self._session.link.stop(plan.run, stage, one.id, audit.who())
-        audit.record("stop", **noted, reply="asked")
-        await Follower(self._session, Followed(plan.host, plan.run, stage, one.id), self._output).watch()
+        await stopping.ask(self._session, plan.host, plan.run, one)
+        await Follower(self._session, Followed(plan.host, plan.run, step.stage, one.id), self._output).watch()
 
     def _follow_live(self) -> None:
         """Have a follower for everything of the chain that runs, whoever started it."""
@@ -113,14 +110,19 @@ class Runner:
 
     def _exit_code(self, step: Step) -> int:
         one = self._session.store.attempt(step.stage)
-        code = outcome.exit_code(one) if one is not None else EXIT_FAILED
+        code = outcome.exit_code(one.newest) if one is not None else EXIT_FAILED
         return EXIT_FAILED if code == EXIT_DONE else code
 
-    def _ended(self, code: int, error: str) -> Result:
+    def _failed(self, step: Step) -> Result:
+        """What a follower has told is not told again."""
+        one = self._session.store.attempt(step.stage)
+        told = one is not None and one.newest.id in self._followers
+        return self._ended(self._exit_code(step), step.why, f"{step.stage} ended so, and needs a person" if told else step.why)
+
+    def _ended(self, code: int, error: str, words: str = "") -> Result:
+        """``words``: in place of the error, for people."""
         if error:
-            self._output.say(f"eaglewatch: {error}")
-        if error and self._live():
-            self._output.say(f"eaglewatch: {self._what_goes_on()}")
+            self._output.say(f"eaglewatch: {words or error}; {self._what_goes_on()}")
         return self._result(code, error)
 
     def _left(self, reason: str) -> Result:

@@ -1,6 +1,7 @@
 """Following one attempt to its end. Used by every command that watches: the words come from the host's frames, never from the link."""
 
 import asyncio
+import time
 from dataclasses import dataclass
 
 from console.core import attempt as attempts
@@ -16,7 +17,9 @@ from pipeline.contract.clock import boot_s
 from pipeline.errors import EXIT_CANNOT_TELL, EXIT_DONE
 
 EVERY_S, EVERY_DOWN_S = 2.0, 5.0
-"""Between lines while nothing but numbers and ages changes: with the link up, and down."""
+"""Between lines while nothing but numbers and ages changes: with the link up, and down. Of ``--json``, and on a terminal."""
+EVERY_KEPT_S = 10.0
+"""The same for text that goes elsewhere, where every line is kept."""
 GONE_AFTER_S = 10.0
 """Frames that do not know the attempt are believed after so much of the host's time; one may have been under way before the launch."""
 
@@ -54,9 +57,14 @@ class Follower:
     async def follow(self) -> Result:
         """Watch it to its end; what it came to. A cancelled follower says that the job goes on, and is told "cannot tell"."""
         try:
-            return await self.watch()
+            result = await self.watch()
         except asyncio.CancelledError:
             return self._left("interrupted")
+        mine = self._mine()
+        if mine is not None and mine.ended and not outcome.is_well(mine):
+            for line in outcome.what_next(mine, self._followed.host, self._followed.run):
+                self._output.say(f"  {line}")
+        return result
 
     async def watch(self) -> Result:
         """The same for a follower beside others, whose cancelling somebody else tells."""
@@ -69,12 +77,15 @@ class Follower:
         mark = "SIMULATED  " if self._session.store.simulated else ""
         if service.is_up(ended):
             return self._up(ended, f"{mark}{name}")
-        code = outcome.exit_code(ended)
-        self._output.data(f"{mark}{name}: {outcome.words(ended)}")
+        code, words = outcome.exit_code(ended), outcome.words(ended)
+        if outcome.is_well(ended):
+            self._output.data(f"{mark}{name}: {words}")
+        else:
+            self._output.say(f"eaglewatch: {mark}{name}: {words}")
         if code == EXIT_DONE:
             for line in outcome.summary(ended):
                 self._output.data(f"  {line}")
-        error = "" if code == EXIT_DONE else f"{name}: {outcome.words(ended)}"
+        error = "" if code == EXIT_DONE else f"{name}: {words}"
         return Result(code, self._session.store.simulated, {self._followed.stage: outcome.row(ended)}, error)
 
     def _up(self, one: Attempt, name: str) -> Result:
@@ -82,7 +93,8 @@ class Follower:
         note = f": {one.progress.note}" if one.progress and one.progress.note else ""
         view, followed = self._session.store.view, self._followed
         stop = f"eaglewatch stop {followed.host} --run {followed.run} --stage {followed.stage}"
-        self._output.data(f"{name} is UP{note}; it stays. To stop it: {stop}")
+        self._output.data(f"{name} is UP{note}")
+        self._output.data(f"  it stays; to stop it: {stop}")
         return Result(EXIT_DONE, self._session.store.simulated, {followed.stage: outcome.row(one, view.boot_s if view else None)})
 
     async def _to_the_end(self) -> Attempt | None:
@@ -94,13 +106,15 @@ class Follower:
             if self._session.over:
                 return None
             if self._is_gone(mine):
-                return await self._read_ended()
+                try:
+                    return await self._read_ended()
+                except AgentError:
+                    self._missing_since = None  # ask again once the link is back
             await self._session.wait(0.5)
 
     def _mine(self) -> Attempt | None:
         """The attempt, if the newest frame is about it."""
-        one = self._session.store.attempt(self._followed.stage)
-        return one if one is not None and one.id == self._followed.attempt else None
+        return self._session.store.launch(self._followed.stage, self._followed.attempt)
 
     def _stays_unknown(self, mine: Attempt) -> bool:
         """Whether the host has not known for a while, in its time, how the attempt stands: following it would tell nothing."""
@@ -124,7 +138,10 @@ class Follower:
         return view.boot_s - self._missing_since >= GONE_AFTER_S
 
     async def _read_ended(self) -> Attempt | None:
-        """An attempt that frames do not show any more: another one stands in its place. Only what its own files prove is said."""
+        """An attempt that frames do not show any more: another one stands in its place. Only what its own files prove is said.
+
+        None: the link has given up. Raises AgentError when it was lost before the answer.
+        """
         files: dict[str, object] = {}
         for what in ("exit", "receipt", "spec"):
             try:
@@ -135,8 +152,7 @@ class Follower:
                 files[what] = reply.get("value")
             except AgentError as error:
                 if error.unanswered:
-                    self._missing_since = None  # ask again once the link is back
-                    return await self._to_the_end()
+                    raise
             except RemoteError:
                 return None
         ended = files.get("exit")
@@ -151,10 +167,15 @@ class Follower:
         phase = mine.progress.phase if mine is not None and mine.progress else ""
         key = (mine.state if mine else "", phase, link.state)
         every_s = EVERY_S if link.state in (state.LIVE, state.LATE) else EVERY_DOWN_S
+        if not self._output.as_json and not self._output.to_terminal:
+            every_s = EVERY_KEPT_S
         if key == self._key and boot_s() - self._printed_s < every_s:
             return
-        self._key, self._printed_s = key, boot_s()
-        self._output.data(lines.progress_line(self._session.store, mine, self._followed.stage, link))
+        first, self._key, self._printed_s = not self._key, key, boot_s()
+        coming = first and mine is None and link.state == state.LIVE  # the next frame tells of it
+        if not coming and (mine is None or not mine.ended):  # its end is told by the result
+            line = lines.progress_line(self._session.store, mine, self._followed.stage, link)
+            self._output.data(lines.wrapped(line, time.strftime("%H:%M:%S")))
         self._output.json(lines.progress_json(self._session.store, mine, self._names, link))
 
     def _left(self, reason: str) -> Result:

@@ -54,6 +54,6 @@ async def _write(arguments: argparse.Namespace, host: Host, wanted: Wanted, outp
         state = "kept, it says the same already" if there is not None and now == there else "written"
         output.data(f"{'SIMULATED  ' if session.store.simulated else ''}settings of run {run} on {name}: {state}")
         output.say(f"eaglewatch: next: eaglewatch run serve --host {name} --run {run}")
-        sha256 = now[1] if now else None
+        sha256 = now.sha256 if now else None
         output.json({**Result(EXIT_DONE, session.store.simulated, {}).to_json(), "settings_sha256": sha256})
         return EXIT_DONE

@@ -2,7 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from console.core import reading, sanitize
 from console.core.attempt import holder_text
@@ -28,23 +28,42 @@ class Order:
     args: list[str]
 
 
-async def put_settings(session: Session, host: str, run: str, wanted: Wanted, replace: bool, hint: str = "") -> None:
-    """Make the run's settings on the host those that are wanted. Raises UserError when its copy is another one that stays."""
-    audit.record("put-settings", host=host, run=run, replace=replace, reply=None)
-    reply = await session.link.request("put-settings", run=run, toml=wanted.toml, resolved=wanted.resolved, replace=replace)
+async def put_settings(session: Session, host: str, run: str, wanted: Wanted, replace: bool, hint: str = "") -> list[str]:
+    """Make the run's settings on the host those that are wanted; what that changes, ``key: old -> new``, which is also said before.
+
+    Raises UserError when its copy is another one that stays.
+    """
+    copy = await host_copy(session, run)
+    changed = run_settings.changes(copy.toml, wanted.resolved) if copy and replace else []
+    if changed:
+        session.output.say(f"eaglewatch: settings of run {run} on {host} change:")
+        for row in changed:
+            session.output.say(f"  {row}")
+    noted: dict[str, Any] = {"host": host, "run": run, "replace": replace, **({"changed": changed} if changed else {})}
+    with audit.action("put-settings", **noted) as told:
+        reply = await session.link.request("put-settings", run=run, toml=wanted.toml, resolved=wanted.resolved, replace=replace)
+        told["reply"] = "written" if reply.get("written") is True else "kept"
     rules = reply.get("toml")
-    audit.record("put-settings", host=host, run=run, replace=replace, reply="written" if reply.get("written") is True else "kept")
     if rules == wanted.toml:
-        return
+        if kept := reading.text(reply, "kept"):
+            session.output.say(f"eaglewatch: the copy before is kept there as {kept}")
+        return changed
     if not isinstance(rules, str):
         raise FailedError(f"{host}: put-settings was answered without the settings that rule now")
     if run_settings.same(rules, wanted.resolved):
-        return  # only comments or layout differ
+        return []  # only comments or layout differ
     raise run_settings.conflict(host, run, rules, wanted.resolved, hint)
 
 
-async def host_copy(session: Session, run: str) -> tuple[str, str] | None:
-    """The run's settings on the host, as text, and their SHA-256; None when it has none. Raises RemoteError."""
+class HostCopy(NamedTuple):
+    """The run's settings on the host."""
+
+    toml: str
+    sha256: str
+
+
+async def host_copy(session: Session, run: str) -> HostCopy | None:
+    """None when it has none. Raises RemoteError; FailedError for an answer that holds none."""
     try:
         reply = await session.link.request("read", run=run, what="settings", stage=None, attempt=None)
     except AgentError as error:
@@ -52,47 +71,55 @@ async def host_copy(session: Session, run: str) -> tuple[str, str] | None:
             return None
         raise
     value = reply.get("value")
-    return (value, reading.text(reply, "sha256")) if isinstance(value, str) else None
+    if not isinstance(value, str):
+        raise FailedError(f"the settings of run {run} were asked for, and the host's answer holds none")
+    return HostCopy(value, reading.text(reply, "sha256"))
 
 
-async def live_attempt(session: Session, order: Order, wanted: Wanted | None, output: Output) -> Followed | None:
-    """The stage's live attempt when a command from here gave the same order and never heard of it; None when nothing is live.
+async def live_attempt(session: Session, order: Order, copy: HostCopy | None, wanted: Wanted | None, output: Output) -> Followed | None:
+    """The stage's live attempt, when this order is the one that it was launched with; None when nothing is live.
 
-    ``wanted``: the settings of the order, None for the host's copy. Raises UserError when the live one is somebody else's, or was
-    ordered otherwise, RemoteError. The session has a frame about the run.
+    ``copy``: the settings that the run has; ``wanted``: those of the order, None for the copy. The session has a frame about the run.
+    Raises UserError when the live one was ordered otherwise, RemoteError.
     """
     host, run, stage = order.host, order.run, order.stage
     one = session.store.attempt(stage)
     if one is None or not one.live:
         return None
-    copy = await host_copy(session, run)
     with audit.orphaned_launch(host, run, stage, one.id) as orphan:
-        if orphan is None:
-            raise held(host, run, stage, f"attempt {one.id} by {one.by}")
-        different = _different(orphan.asked, _asked(order, copy))
-        if wanted is not None and copy is not None and not run_settings.same(copy[0], wanted.resolved):
-            different += _rows(copy[0], wanted)
+        asked = await _spec_asked(session, order, one.id) if orphan is None else orphan.asked
+        different = _different(asked, _asked(order, copy))
+        if wanted is not None and copy is not None and not run_settings.same(copy.toml, wanted.resolved):
+            different += _rows(copy.toml, wanted)
         if different:
-            by = f"attempt {one.id}, which an earlier command launched with other {'; '.join(different)}"
-            raise held(host, run, stage, by)
-        orphan.settle()
-    output.say(f"eaglewatch: an earlier command launched attempt {one.id} and did not hear of it; following that one")
+            by = f"attempt {one.id} by {one.by}" if orphan is None else f"attempt {one.id}, of an earlier command"
+            raise held(host, run, stage, f"{by}, launched with other {'; '.join(different)}")
+        if orphan is not None:
+            orphan.settle()
+    who = f"by {one.by}" if orphan is None else "by an earlier command, which did not hear of it"
+    output.say(f"eaglewatch: {stage} of run {run} on {host} runs already (attempt {one.id} {who}); following it")
     return Followed(host, run, stage, one.id)
 
 
-def _asked(order: Order, copy: tuple[str, str] | None) -> dict[str, Any]:
+async def _spec_asked(session: Session, order: Order, attempt: str) -> dict[str, Any]:
+    """What a live attempt was launched with; empty of one that was started by hand. Raises RemoteError."""
+    reply = await session.link.request("read", run=order.run, stage=order.stage, attempt=attempt, what="spec")
+    return reading.mapping(reading.mapping(reply, "value"), "asked") or {}
+
+
+def _asked(order: Order, copy: HostCopy | None) -> dict[str, Any]:
     """What makes two launches of a stage the same one."""
-    return {"interpreter": order.interpreter, "args": order.args, "settings_sha256": copy[1] if copy else None}
+    return {"interpreter": order.interpreter, "args": order.args, "settings_sha256": copy.sha256 if copy else None}
 
 
 def _different(there: dict[str, Any], here: dict[str, Any]) -> list[str]:
-    """In what two orders differ, safe to print."""
+    """In what two orders differ, safe to print. An order that names no interpreter has any; while a stage runs, its settings stay."""
     found = []
-    if there.get("interpreter") != here["interpreter"]:
-        found.append(f"interpreter: {there.get('interpreter')} there, {here['interpreter'] or 'none named'} here")
+    if here["interpreter"] and there.get("interpreter") != here["interpreter"]:
+        found.append(f"interpreter: {there.get('interpreter', 'unknown')} there, {here['interpreter']} here")
     if there.get("args") != here["args"]:
         found.append(f"arguments: {_words(there.get('args'))} there, {_words(here['args'])} here")
-    if there.get("settings_sha256") != here["settings_sha256"]:
+    if "settings_sha256" in there and there["settings_sha256"] != here["settings_sha256"]:
         found.append("settings: the run's settings were replaced since")
     return [sanitize.line(row, 300) for row in found]
 
@@ -192,8 +219,12 @@ def _tell(reply: dict[str, Any], state: str, followed: Followed, output: Output)
     if state == telemetry.UNREADABLE:
         output.say(f"eaglewatch: {followed.stage} was launched; how it stands is not known here: {reading.text(reply, 'why', 500)}")
         return
-    output.say(f"eaglewatch: {followed.stage} ended at once: {state} {reading.text(reply, 'why', 500)}")
-    tail = reply.get("log_tail")
-    if state != telemetry.DONE and isinstance(tail, str):
-        for line in sanitize.lines(tail.rstrip("\n"))[-40:]:
-            output.say(f"  | {line}")
+    why = reading.text(reply, "why", 500)
+    if state == telemetry.DONE or not isinstance(reply.get("log_tail"), str):
+        return  # whoever follows it tells its end
+    tail = sanitize.lines(str(reply["log_tail"]).rstrip("\n"))[-40:]
+    rest = [line for line in tail if line.strip() and not (why and why in line)]  # the reason is told with the end, and once
+    if rest:
+        output.say(f"eaglewatch: {followed.stage} ended at once; its log:")
+    for line in rest:
+        output.say(f"  | {line}")

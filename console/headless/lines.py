@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from console.core import fmt, service
+from console.core import counted, fmt, service
 from console.core.attempt import Attempt
 from console.core.progress import Progress
 from console.core.rates import NO_RATE, Rate
@@ -13,6 +13,9 @@ from console.core.views import HostView
 from console.headless import outcome
 from pipeline.contract import telemetry
 from pipeline.contract.stages import STAGES
+
+WIDTH = 120
+"""Columns of a progress line, as far as its parts let themselves be parted."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,16 @@ def gpu_summary(view: HostView, frame_age_s: float | None) -> GpuSummary:
     )
 
 
+def wrapped(line: str, clock: str) -> str:
+    """A progress line for people: with the time of day in front, and broken between its parts where it is long."""
+    rows = [clock]
+    for part in line.split("  "):
+        if len(rows[-1]) + 2 + len(part) > WIDTH and rows[-1].strip() not in ("", clock):
+            rows.append(" " * len(clock))
+        rows[-1] += f"  {part}"
+    return "\n".join(rows)
+
+
 def progress_line(store: Store, attempt: Attempt | None, stage: str, link: LinkNow) -> str:
     """One line; parts that are not known are left out or say so, and every part that can be old has its age."""
     parts = ["SIMULATED"] if store.simulated else []
@@ -73,8 +86,7 @@ def progress_line(store: Store, attempt: Attempt | None, stage: str, link: LinkN
     if progress:
         parts.append(_loading_words(progress) if progress.phase == telemetry.LOADING else progress.note if attempt.live else "")
     if progress and works:
-        unit = f"{progress.unit or 'unit'}s"
-        parts.append(f"{fmt.share(progress.done, progress.total)} {unit}")
+        parts.append(done_words(attempt))
         parts.append(_tokens(progress.tokens, progress.total_tokens))
     parts += fact_words(progress) if attempt.live else []  # at its end they are its summary
     if ledger:
@@ -96,7 +108,7 @@ def progress_line(store: Store, attempt: Attempt | None, stage: str, link: LinkN
         parts.append(f"disk {_reading(view.disk.free_bytes, fmt.size)} free, {disk_age} old")
     if ledger and ledger.boot_s is not None and attempt.live:
         parts.append(f"last file {fmt.age(view.age_s(ledger.boot_s, link.frame_age_s))} ago")
-    if attempt.live and attempt.supervised is False:
+    if attempt.supervised is False and attempt.state in (telemetry.RUNNING, telemetry.STOPPING):  # before that there is nothing to watch
         parts.append("UNSUPERVISED")
     return "  ".join([part for part in parts if part] + [link.words])
 
@@ -157,12 +169,26 @@ def link_json(link: LinkNow) -> dict[str, Any]:
 
 def state_words(attempt: Attempt) -> str:
     """The one word for how it stands, as on the screen."""
-    if attempt.stage in STAGES and STAGES[attempt.stage].service:
-        return service.word(attempt)
-    if attempt.done and attempt.outdated:
-        return "OUTDATED"
     phase = attempt.progress.phase.upper() if attempt.progress else ""
-    return phase if attempt.state == telemetry.RUNNING and phase else attempt.state
+    if attempt.live and STAGES[attempt.stage].service:
+        return service.word(attempt)
+    return phase if attempt.state == telemetry.RUNNING and phase else state_word(attempt.stage, attempt.state, attempt.outdated)
+
+
+def state_word(stage: str, state: str, outdated: str) -> str:
+    """The same where no more than the state is known: OUTDATED is done, with other inputs or settings; a stopped service is OFF."""
+    if stage in STAGES and STAGES[stage].service and state in (telemetry.STOPPED, telemetry.DONE):
+        return service.OFF
+    return "OUTDATED" if state == telemetry.DONE and outdated else state
+
+
+def done_words(attempt: Attempt) -> str:
+    """How much there is of its work: ``80/200 samples``, ``160 + 16 held out prompts``; empty for a service."""
+    progress = attempt.progress
+    if progress is None or STAGES[attempt.stage].service:
+        return ""
+    words = counted.made(attempt) if attempt.done else counted.share(progress.done, progress)
+    return f"{words} {progress.unit or 'unit'}s"
 
 
 def fact_words(progress: Progress | None) -> list[str]:
@@ -201,9 +227,11 @@ def gpu_words(gpus: GpuSummary) -> str:
         return f"GPU memory not read ({gpus.why or 'no GPU listed'})"
     least, most = fmt.mib(gpus.least_bytes), fmt.mib(gpus.most_bytes)
     span = least if least == most else f"{least}-{most}"
-    of = f"{gpus.count}" if gpus.read == gpus.count else f"{gpus.read} of {gpus.count} read"
+    one = "" if gpus.read == gpus.count else f" of {gpus.count}, of the others nothing is known,"
     note = "" if gpus.state == telemetry.NVML_OK else f" ({gpus.why})"
-    return f"GPU {span} MiB of {of}, {fmt.age(gpus.age_s)} old{note}"
+    verb = "holds" if gpus.read == 1 else "hold"
+    each = " each" if gpus.read > 1 and span == least else ""
+    return f"{gpus.read} GPU{'s' if gpus.read != 1 else ''}{one} {verb} {span} MiB{each}, read {fmt.age(gpus.age_s)} ago{note}"
 
 
 def _reading(value: Reading, shape: Any) -> str:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from console.core import fmt, reading
+from console.core import counted, fmt, reading
 from console.core.attempt import UNKNOWN, Attempt
 from console.core.progress import OK, Fact
 from console.core.receipt import rows
@@ -24,7 +24,7 @@ class Numbers:
     bytes: int | None
     files: int | None
     verified: int | None
-    """Samples that were read again whole and are sound."""
+    """Samples that were read again whole and are sound; of a stage that only checks what it made of them, all of them."""
     bad: int | None
     layer_ids: tuple[int, ...] | None
     steady_tokens_per_s: float | None
@@ -46,7 +46,7 @@ def numbers(attempt: Attempt, now_boot_s: float | None = None) -> Numbers:
         tokens=_first(receipt and receipt.tokens, progress and progress.tokens, ledger and ledger.tokens),
         bytes=_first(receipt and receipt.bytes, ledger and ledger.bytes, progress and progress.bytes),
         files=ledger.files if ledger else None,
-        verified=_first(receipt and receipt.verified_samples, progress and progress.verified),
+        verified=_first(receipt and receipt.verified_samples, progress and progress.verified, _checked(attempt)),
         bad=_first(receipt and receipt.bad, progress and progress.bad),
         layer_ids=receipt.layer_ids if receipt else None,
         steady_tokens_per_s=receipt.tokens_per_s_steady if receipt else None,
@@ -54,16 +54,22 @@ def numbers(attempt: Attempt, now_boot_s: float | None = None) -> Numbers:
     )
 
 
+def _checked(attempt: Attempt) -> int | None:
+    """The samples of a stage whose check is of its output as one thing, as vocab's is, and has passed."""
+    receipt = attempt.receipt
+    return receipt.samples if attempt.done and receipt is not None and receipt.verified and receipt.bad == 0 else None
+
+
 def row(attempt: Attempt, now_boot_s: float | None = None) -> dict[str, Any]:
     """The attempt in the result's ``stages``."""
-    known = numbers(attempt, now_boot_s)
+    known, makes = numbers(attempt, now_boot_s), not _is_service(attempt)  # a service makes no samples, which is not 0 of them
     return {
         "state": attempt.state,
         "seconds": None if known.seconds is None else round(known.seconds, 3),
-        "samples": known.samples,
-        "tokens": known.tokens,
-        "bytes": known.bytes,
-        "verified": known.verified,
+        "samples": known.samples if makes else None,
+        "tokens": known.tokens if makes else None,
+        "bytes": known.bytes if makes else None,
+        "verified": known.verified if makes else None,
     }
 
 
@@ -78,6 +84,11 @@ def exit_code(attempt: Attempt) -> int:
     if attempt.live or attempt.state in (UNKNOWN, telemetry.ENDED_UNKNOWN, telemetry.LOST_REBOOT):
         return EXIT_CANNOT_TELL
     return EXIT_FAILED
+
+
+def is_well(attempt: Attempt) -> bool:
+    """Whether its end is what was asked for: its own work, or a stop on request."""
+    return attempt.done or attempt.state == telemetry.STOPPED
 
 
 def words(attempt: Attempt) -> str:
@@ -95,6 +106,15 @@ def words(attempt: Attempt) -> str:
     if state == telemetry.LOST_REBOOT:
         return f"lost: the host was restarted{why}"
     return f"{state}{why}"
+
+
+def what_next(attempt: Attempt, host: str, run: str) -> list[str]:
+    """After an end that was none of the operator's: where its log is, and how to go on. Empty where the end's own words say it."""
+    if exit_code(attempt) == EXIT_USAGE:
+        return []
+    where = f"{host} --run {run} --stage {attempt.stage}"
+    goes_on = "start it again" if _is_service(attempt) else "go on from what is finished"
+    return [f"its log: eaglewatch log {where}", f"to {goes_on}: eaglewatch run {attempt.stage} --host {host} --run {run}"]
 
 
 def load_seconds(attempt: Attempt) -> float | None:
@@ -117,7 +137,7 @@ def summary(attempt: Attempt) -> list[str]:
     steady, overall = known.steady_tokens_per_s, known.overall_tokens_per_s
     speed = "nothing was left to make" if overall is None else f"{fmt.rate(steady)} tok/s steady, {fmt.rate(overall)} tok/s over all"
     return [
-        _samples(known),
+        _samples(attempt, known),
         f"files     {fmt.count(known.files)}, {fmt.size(known.bytes)}, layer ids {layers}",
         f"time      {fmt.duration(known.seconds)} in all, of that loading {fmt.duration(known.load_s)}",
         f"speed     {speed}",
@@ -126,11 +146,11 @@ def summary(attempt: Attempt) -> list[str]:
 
 
 def _plain_summary(attempt: Attempt, known: Numbers, own: list[tuple[str, str]]) -> list[str]:
-    lines = [f"time      {fmt.duration(known.seconds)} in all"]
+    width = max([len(label) for label, _ in own] + [9])
+    lines = [f"{'time':<{width}} {fmt.duration(known.seconds)} in all"]
     if not _is_service(attempt):
-        lines = [_samples(known), *lines, f"verified  its own check of the output, {fmt.count(known.bad)} bad"]
-    width = max((len(label) for label, _ in own), default=0)
-    return lines + [f"{label:<{max(width, 9)}} {text}" for label, text in own]
+        lines = [_samples(attempt, known, width), *lines, f"{'verified':<{width}} its own check of the output, {fmt.count(known.bad)} bad"]
+    return lines + [f"{label:<{width}} {text}" for label, text in own]
 
 
 def level_words(fact: Fact) -> str:
@@ -138,9 +158,10 @@ def level_words(fact: Fact) -> str:
     return "" if fact.level == OK else f" ({fact.level.upper()})"
 
 
-def _samples(known: Numbers) -> str:
+def _samples(attempt: Attempt, known: Numbers, width: int = 9) -> str:
     resumed = f" ({fmt.count(known.resumed_samples)} of them from earlier attempts)" if known.resumed_samples else ""
-    return f"samples   {fmt.count(known.samples)}{resumed}, {fmt.count(known.tokens)} tokens"
+    samples = counted.both(known.samples, attempt.receipt.holdout if attempt.receipt else None)
+    return f"{'samples':<{width}} {samples}{resumed}, {fmt.count(known.tokens)} tokens"
 
 
 def _is_service(attempt: Attempt) -> bool:

@@ -58,6 +58,11 @@ class Output:
         self._out: TextIO | None = out or sys.stdout
         self._err: TextIO | None = err or sys.stderr
 
+    @property
+    def to_terminal(self) -> bool:
+        """Whether a person reads the data as it comes."""
+        return self._out is not None and self._out.isatty()
+
     def data(self, text: str) -> None:
         """A line of data for people; nothing with ``--json``. Raises CannotTellError when it cannot be written."""
         if not self.as_json:

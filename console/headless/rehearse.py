@@ -5,12 +5,13 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 from console.config import EVERY_STAGE, REHEARSAL
-from console.core import chain, fmt
+from console.core import chain, counted, fmt
 from console.core.attempt import Attempt
-from console.headless import hosts, launching, outcome, rehearse_extract, run_settings
+from console.headless import hosts, launching, outcome, rehearse_extract, rehearse_settings, run_settings
 from console.headless.chain import Plan, Runner
 from console.headless.follow import finish
 from console.headless.output import CannotTellError, Output, Result
+from console.headless.rehearse_settings import LIMIT, RUN
 from console.headless.run_settings import Wanted
 from console.headless.session import FRAME_S, Session
 from pipeline.contract.stages import STAGES
@@ -19,22 +20,30 @@ from pipeline.errors import EXIT_DONE, EXIT_FAILED, UserError
 if TYPE_CHECKING:
     from console.rehearsal.start import RehearsalHost
 
-RUN = "rehearsal"
-_LIMIT = "generate.max_prompts"
-_LAST = chain.DATA_STAGES[-1]
-_FRESH = "--fresh removes the rehearsal with all its runs"
 
-
-def command(arguments: argparse.Namespace, output: Output) -> Coroutine[Any, Any, int]:
+def command(arguments: argparse.Namespace, output: Output) -> "int | Coroutine[Any, Any, int]":
+    if arguments.stop:
+        return _stop(output)
     running = hosts.start_rehearsal(output, arguments.fresh, arguments.fault)
     if arguments.only is not None:
         return rehearse_extract.rehearse(arguments, running, output)
     return _rehearse(arguments, running, wanted_settings(running, arguments.limit), output)
 
 
+def _stop(output: Output) -> int:
+    """End the rehearsal host and what runs on it; its runs stay. Raises UserError when a stage that was started otherwise still runs."""
+    from console.rehearsal import home, start
+
+    there = home.running_server(home.default_home()) is not None
+    start.stop_all(home.default_home(), lambda line: output.say(f"eaglewatch: {line}"))
+    output.data(f"the rehearsal host {'has ended' if there else 'did not run'}; its runs stay, and eaglewatch rehearse goes on with them")
+    output.json(Result(EXIT_DONE, True, {}).to_json())
+    return EXIT_DONE
+
+
 def wanted_settings(running: "RehearsalHost", limit: int | None) -> Wanted:
     """The settings of the rehearsal's run; ``limit``: only so many prompts. Raises UserError."""
-    return run_settings.from_file(running.settings_file, [f"{_LIMIT}={limit}"] if limit else [])
+    return run_settings.from_file(running.settings_file, [f"{LIMIT}={limit}"] if limit else [])
 
 
 async def _rehearse(arguments: argparse.Namespace, running: "RehearsalHost", wanted: Wanted, output: Output) -> int:
@@ -42,23 +51,14 @@ async def _rehearse(arguments: argparse.Namespace, running: "RehearsalHost", wan
     async with Session(host, output, RUN) as session:
         await session.connect()
         await session.frame_of(RUN)
-        await put_settings(session, wanted)
+        resolved = await rehearse_settings.put(session, wanted, arguments.limit)
         await _told_of_settings(session)
         if arguments.fault is not None and _is_done(session):
             raise UserError("the rehearsal is done already, so no fault can strike it; add --fresh to start anew")
         again = "eaglewatch rehearse --headless" + (f" --limit {arguments.limit}" if arguments.limit else "")
-        plan = Plan(REHEARSAL, RUN, lambda _stage: host.interpreters[EVERY_STAGE], again)
+        plan = Plan(REHEARSAL, RUN, lambda _stage: host.interpreters[EVERY_STAGE], again, resolved)
         result = await Runner(session, plan, output).run()
         return finish(output, _closed(session, result, output) if result.code == EXIT_DONE else result)
-
-
-async def put_settings(session: Session, wanted: Wanted) -> None:
-    """The run's settings as they are wanted. A copy that differs in nothing but the limit is replaced, while nothing is extracted:
-    hidden states are of one set of samples. Raises UserError, RemoteError."""
-    copy = await launching.host_copy(session, RUN)
-    rows = run_settings.differences(copy[0], wanted.resolved) if copy else []
-    replace = bool(rows) and all(row.startswith(f"{_LIMIT}:") for row in rows) and session.store.attempt(_LAST) is None
-    await launching.put_settings(session, REHEARSAL, RUN, wanted, replace, hint=_FRESH)
 
 
 async def _told_of_settings(session: Session) -> None:
@@ -67,7 +67,7 @@ async def _told_of_settings(session: Session) -> None:
 
     def told() -> bool:
         view = session.store.view
-        return view is not None and view.run is not None and copy is not None and view.run.settings_sha256 == copy[1]
+        return view is not None and view.run is not None and copy is not None and view.run.settings_sha256 == copy.sha256
 
     if not await session.until(told, FRAME_S):
         raise CannotTellError(f"no frame about the new settings of run {RUN} within {FRAME_S:.0f} s; link {session.now().words}")
@@ -86,7 +86,11 @@ def _closed(session: Session, result: Result, output: Output) -> Result:
     output.data(f"{'SIMULATED  ' if session.store.simulated else ''}run {RUN} on {REHEARSAL}: {'NOT ' if doubted else ''}all verified")
     for one in worked:
         output.data(f"  {_line(one)}")
+    output.data(f"  {chain.service_words(stages)}")
     if not doubted:
+        output.say(
+            f"eaglewatch: to look at it: eaglewatch {REHEARSAL}; to end its host before it ends by itself: eaglewatch rehearse --stop"
+        )
         return result
     text = f"no receipt that says verified: {', '.join(doubted)}"
     output.say(f"eaglewatch: {text}")
@@ -99,7 +103,7 @@ def _line(one: Attempt) -> str:
     coverage = receipt.coverage if receipt else None
     parts = [
         f"{one.stage:<9} {fmt.duration(known.seconds):>8}",
-        f"{fmt.count(known.samples):>7} samples",
+        f"{counted.both(known.samples, receipt.holdout if receipt else None):>17} samples",
         f"{fmt.count(known.tokens):>9} tokens",
     ]
     parts += [verified, f"{fmt.count(known.bad)} bad"] + ([f"coverage {coverage:.1%}"] if coverage is not None else [])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from console.config import EVERY_STAGE, REHEARSAL, Host
 from console.core.attempt import Attempt
-from console.headless import hosts, launching, run_settings
+from console.headless import hosts, launching, rehearse_settings, run_settings
 from console.headless.follow import Followed, Follower, finish
 from console.headless.launching import Order
 from console.headless.output import Output
@@ -42,8 +42,7 @@ async def rehearse(arguments: argparse.Namespace, running: "RehearsalHost", outp
 
 
 async def _launch(session: Session, arguments: argparse.Namespace, host: Host, wanted: Wanted, output: Output) -> Followed:
-    hint = "--fresh removes the rehearsal with all its runs"
-    await launching.put_settings(session, REHEARSAL, RUN, wanted, replace=False, hint=hint)
+    await rehearse_settings.put_once(session, RUN, wanted)
     order = Order(REHEARSAL, RUN, STAGE, host.interpreters[EVERY_STAGE], ["--limit", str(arguments.limit)] if arguments.limit else [])
     try:
         return await launching.launch(session, order, output)

@@ -7,12 +7,12 @@ from typing import Any, NoReturn
 
 from console.config import Host
 from console.core import fmt, reading, sanitize
-from console.headless import hosts, launching, outcome, run_settings
+from console.headless import hosts, launching, outcome, run_settings, starting
 from console.headless.follow import Followed, Follower, attach_command, finish
-from console.headless.launching import Order
+from console.headless.launching import HostCopy, Order
 from console.headless.output import CannotTellError, Output, Result
 from console.headless.run_settings import Wanted
-from console.headless.session import Session
+from console.headless.session import FRAME_S, Session
 from pipeline.contract import telemetry
 from pipeline.contract.stages import STAGES
 from pipeline.errors import EXIT_DONE, UserError
@@ -33,22 +33,57 @@ async def _run(arguments: argparse.Namespace, host: Host, wanted: Wanted | None,
     async with Session(host, output, run) as session:
         await session.connect()
         await session.frame_of(run)
-        wanted = wanted or await _changed_copy(arguments, session)
+        copy = await launching.host_copy(session, run)
+        wanted = wanted or _changed_copy(arguments, copy)
         interpreter = arguments.interpreter or hosts.interpreter_of(host, stage) or ""
         order = Order(name, run, stage, interpreter, stage_arguments(arguments))
-        followed = await launching.live_attempt(session, order, wanted, output)
+        followed = await launching.live_attempt(session, order, copy, wanted, output)
         if followed is None:
             if not interpreter:
                 await no_interpreter(session, arguments, host)
+            await starting.check(session, name, run, stage, _resolved(copy, wanted))
             if wanted is not None:
                 await launching.put_settings(session, name, run, wanted, arguments.replace_settings)
-            try:
-                followed = await launching.launch(session, order, output)
-            except asyncio.CancelledError:
-                raise launching.interrupted(name, run) from None
+            followed = await _launch(session, order, wanted, output)
         if not arguments.detach:
             return finish(output, await Follower(session, followed, output, until_up=STAGES[stage].service).follow())
         return finish(output, await _detached(session, followed, output))
+
+
+async def _launch(session: Session, order: Order, wanted: Wanted | None, output: Output) -> Followed:
+    """Launch it, or follow the same launch by somebody who was faster by a moment. Raises as ``launching.launch`` does."""
+    try:
+        return await launching.launch(session, order, output)
+    except launching.HeldError:
+        if not await _is_live(session, order.stage):
+            raise
+        copy = await launching.host_copy(session, order.run)
+        followed = await launching.live_attempt(session, order, copy, wanted, output)
+        if followed is None:
+            raise
+        return followed
+    except asyncio.CancelledError:
+        raise launching.interrupted(order.host, order.run) from None
+
+
+async def _is_live(session: Session, stage: str) -> bool:
+    """Whether a frame shows the stage at work, within the time that one takes."""
+
+    def live() -> bool:
+        one = session.store.attempt(stage)
+        return one is not None and one.live
+
+    return await session.until(live, FRAME_S)
+
+
+def _resolved(copy: HostCopy | None, wanted: Wanted | None) -> dict[str, Any]:
+    """The settings that the stage will get, by section; empty where the host's copy cannot be read, which the stage itself tells."""
+    if wanted is not None:
+        return wanted.resolved
+    try:
+        return run_settings.resolved(copy.toml) if copy else {}
+    except UserError:
+        return {}
 
 
 def stage_arguments(arguments: argparse.Namespace) -> list[str]:
@@ -73,13 +108,14 @@ def _given(arguments: argparse.Namespace) -> dict[str, Any]:
     return {option: value for option, value in given.items() if value}
 
 
-async def _changed_copy(arguments: argparse.Namespace, session: Session) -> Wanted | None:
-    """The host's copy with ``--set`` applied; None when the copy stays as it is. Raises UserError without one, RemoteError."""
+def _changed_copy(arguments: argparse.Namespace, copy: HostCopy | None) -> Wanted | None:
+    """The host's copy with ``--set`` applied; None when the copy stays as it is. Raises UserError without one."""
     name, run = arguments.host, arguments.run
-    copy = await launching.host_copy(session, run)
-    there = copy[0] if copy else None
+    there = copy.toml if copy else None
     if there is None and not arguments.overrides:
-        raise UserError(f"run {run} has no settings on {name}; give them with --settings FILE")
+        raise UserError(
+            f"run {run} has no settings on {name}; to make them: eaglewatch init {name} {run} --preset NAME; or give a file with --settings"
+        )
     if not arguments.overrides:
         return None
     origin = f"the settings of run {run} on {name}" if there is not None else "--set"

@@ -30,14 +30,21 @@ def from_text(text: str, origin: str, overrides: list[str]) -> Wanted:
 
 
 def differences(there: str, here: dict[str, Any]) -> list[str]:
-    """Keys whose values differ between the host's copy and ``here``, as ``key: there -> here``, safe to print."""
-    theirs = _flat(settings.to_json(settings.parse(there, "the host's copy")))
-    ours = _flat(here)
-    rows = []
-    for key in sorted(theirs.keys() | ours.keys()):
-        if theirs.get(key) != ours.get(key):
-            rows.append(sanitize.line(f"{key}: {theirs.get(key)!r} there, {ours.get(key)!r} here", 200))
-    return rows
+    """Keys whose values differ between the host's copy and ``here``, as ``key: X there, Y here``, safe to print. Raises UserError."""
+    return [sanitize.line(f"{key}: {theirs!r} there, {ours!r} here", 200) for key, theirs, ours in _pairs(there, here)]
+
+
+def changes(there: str, here: dict[str, Any]) -> list[str]:
+    """The same of a copy that is replaced, as ``key: old -> new``; of one that cannot be read that alone."""
+    try:
+        return [sanitize.line(f"{key}: {old!r} -> {new!r}", 200) for key, old, new in _pairs(there, here)]
+    except UserError as error:
+        return [sanitize.line(f"all of it, since the copy there cannot be read: {error}", 300)]
+
+
+def resolved(text: str) -> dict[str, Any]:
+    """The host's copy by section. Raises UserError when it cannot be read."""
+    return settings.to_json(settings.parse(text, "the host's copy"))
 
 
 def same(there: str, here: dict[str, Any]) -> bool:
@@ -57,6 +64,12 @@ def conflict(host: str, run: str, there: str, here: dict[str, Any], hint: str = 
     what = "; ".join(rows[:4]) + (f"; and {len(rows) - 4} more" if len(rows) > 4 else "")
     usual = "leave out --settings and --set to use it, choose another --run, or add --replace-settings"
     return UserError(f"run {run} on {host} has other settings ({what}). The host's copy rules: {hint or usual}")
+
+
+def _pairs(there: str, here: dict[str, Any]) -> list[tuple[str, Any, Any]]:
+    """(key, the value there, the value here) of all that differ."""
+    theirs, ours = _flat(resolved(there)), _flat(here)
+    return [(key, theirs.get(key), ours.get(key)) for key in sorted(theirs.keys() | ours.keys()) if theirs.get(key) != ours.get(key)]
 
 
 def _wanted(text: str, origin: str, overrides: list[str]) -> Wanted:

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from console.config import REHEARSAL, Host
-from console.core import fmt
+from console.core import fmt, runs
+from console.core.runs import Listed
 from console.core.store import Store
 from console.headless.lines import LinkNow
 from console.headless.output import CannotTellError, Output
@@ -26,13 +27,21 @@ OVER = (state.AUTH_NEEDED, state.HOST_KEY, state.FAILED, state.CLOSED)
 class Session:
     """``async with`` it: the link dials inside, and is closed at the end; jobs do not depend on it."""
 
-    def __init__(self, host: Host, output: Output, run: str | None = None, interval_s: float = 1.0):
+    def __init__(
+        self,
+        host: Host,
+        output: Output,
+        run: str | None = None,
+        interval_s: float = 1.0,
+        on_log: Callable[[dict[str, Any]], None] | None = None,
+    ):
         self.host = host
-        self._output = output
+        self.output = output
         self.store = Store()
         self._interval_s = interval_s
         self._changed = asyncio.Event()
-        self.link = Link(host, on_frame=self._heard, on_change=self._wake, interval_s=interval_s, run=run)
+        self._on_log = on_log
+        self.link = Link(host, on_frame=self._heard, on_log=self._heard_log, on_change=self._wake, interval_s=interval_s, run=run)
 
     async def __aenter__(self) -> "Session":
         self.link.start()
@@ -55,7 +64,7 @@ class Session:
                 raise CannotTellError(status.detail or f"{self.host.alias}: not connected within {CONNECT_S:.0f} s")
             await self.wait(0.2)
         self.store.greet(self.link.hello)
-        self._output.simulated = self.store.simulated
+        self.output.simulated = self.store.simulated
 
     async def watch(self, run: str | None) -> None:
         """Frames about ``run`` from now on; returns with the first one. Raises RemoteError or CannotTellError."""
@@ -103,14 +112,18 @@ class Session:
         """The link waits for a person."""
         return self.link.status().word in OVER
 
-    async def runs(self) -> list[dict[str, Any]]:
-        """The host's runs as it lists them; entries that are no objects left out. Raises RemoteError."""
-        listed = (await self.link.request("runs")).get("runs")
-        return [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    async def runs(self) -> list[Listed]:
+        """The host's runs as it lists them. Raises RemoteError."""
+        return runs.parse(await self.link.request("runs"))
 
     def _heard(self, frame: dict[str, Any], _received_s: float) -> None:
         self.store.fold(frame)
         self._wake()
+
+    def _heard_log(self, piece: dict[str, Any], _received_s: float) -> None:
+        if self._on_log is not None:
+            self._on_log(piece)
+            self._changed.set()
 
     def _wake(self) -> None:
         if self.link.hello is not None:

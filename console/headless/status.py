@@ -2,23 +2,23 @@
 
 import argparse
 import asyncio
+import time
 from collections.abc import Coroutine
 from typing import Any
 
-from console.config import Host
-from console.core import reading
-from console.core.attempt import name
-from console.headless import hosts, status_lines
+from console.config import REHEARSAL, Host
+from console.core.runs import Listed, only
+from console.headless import hosts, lines, status_lines
 from console.headless.output import Output
 from console.headless.session import Session
 from console.remote import state
 from pipeline.contract import telemetry
 from pipeline.contract.clock import boot_s
-from pipeline.contract.stages import STAGES
 from pipeline.errors import EXIT_CANNOT_TELL, EXIT_DONE, UserError
 
 WAIT_S = 15.0
-EVERY_S = 1.0
+EVERY_S, EVERY_KEPT_S = 1.0, 10.0
+"""Between the lines of --watch; the latter where every line is kept and no stage's state has changed."""
 
 
 def command(arguments: argparse.Namespace, output: Output) -> Coroutine[Any, Any, int]:
@@ -30,12 +30,12 @@ async def _once(arguments: argparse.Namespace, host: Host, output: Output) -> in
     async with Session(host, output, arguments.run) as session:
         await session.connect()
         runs = await _choose_run(session, arguments)
-        if arguments.run is not None and arguments.run not in [one["name"] for one in runs]:
+        if arguments.run is not None and arguments.run not in [one.name for one in runs]:
             raise UserError(f"no run {arguments.run} on {arguments.host}; {_runs_there(runs)}")
         await session.until(lambda: session.now().state == state.LIVE and (_has_reading(session) or _has_refusal(session)), WAIT_S)
         complete = session.now().state == state.LIVE and _has_reading(session)
         link = session.now()
-        for row in status_lines.table(session.store, arguments.host, link, [_run_words(one) for one in runs]):
+        for row in status_lines.table(session.store, arguments.host, link, _rows(session, runs, arguments.host)):
             output.data(row)
         why = "" if complete else _why_not(session)
         code = EXIT_DONE if complete else EXIT_CANNOT_TELL
@@ -50,10 +50,14 @@ async def _watch(arguments: argparse.Namespace, host: Host, output: Output) -> i
     async with Session(host, output, arguments.run) as session:
         await session.connect()
         runs = await _choose_run(session, arguments)
-        due_s = boot_s()
+        due_s, told_s, told = boot_s(), float("-inf"), []
         try:
             while not session.over:
-                output.data(status_lines.line(session.store, arguments.host, session.now()))
+                states = status_lines.states(session.store)
+                if output.to_terminal or states != told or boot_s() - told_s >= EVERY_KEPT_S:
+                    line = status_lines.line(session.store, arguments.host, session.now())
+                    output.data(lines.wrapped(line, time.strftime("%H:%M:%S")))
+                    told, told_s = states, boot_s()
                 ready = session.now().state == state.LIVE and _has_reading(session)
                 code = EXIT_DONE if ready else EXIT_CANNOT_TELL
                 output.json(_object(session, arguments.host, code, "" if ready else _why_not(session), runs))
@@ -66,23 +70,31 @@ async def _watch(arguments: argparse.Namespace, host: Host, output: Output) -> i
         return EXIT_CANNOT_TELL
 
 
-async def _choose_run(session: Session, arguments: argparse.Namespace) -> list[dict[str, Any]]:
-    """Watch the run that was named, else the only live one, else the only one; the host's runs, safe to print."""
-    listed = []
-    for one in await session.runs():
-        run = name(one, "name")
-        stages = reading.mapping(one, "stages") or {}
-        if run:
-            listed.append({"name": run, "stages": {key: reading.text(stages[key], "state") for key in STAGES if key in stages}})
-    live = [one["name"] for one in listed if any(state in telemetry.LIVE_STATES for state in one["stages"].values())]
-    only = live if live else [one["name"] for one in listed]
-    if arguments.run is None and len(only) == 1:
-        await session.watch(only[0])
+async def _choose_run(session: Session, arguments: argparse.Namespace) -> list[Listed]:
+    """Watch the run that was named, else the only live one, else the only one; the host's runs."""
+    listed = await session.runs()
+    if arguments.run is None and (one := only(listed)):
+        await session.watch(one.name)
     return listed
 
 
-def _runs_there(runs: list[dict[str, Any]]) -> str:
-    return f"its runs are {', '.join(one['name'] for one in runs)}" if runs else "it has no runs yet"
+def _runs_there(runs: list[Listed]) -> str:
+    return f"its runs are {', '.join(one.name for one in runs)}" if runs else "it has no runs yet"
+
+
+def _rows(session: Session, runs: list[Listed], host: str) -> list[str]:
+    """The host's runs in a word a stage, as the table has them; what to do where there is none, or none is shown."""
+    if not runs:
+        return [f"none yet; to make one: eaglewatch init {host} RUN --preset {'rehearsal' if host == REHEARSAL else 'generic'}"]
+    view = session.store.view
+    shown = view.run.name if view is not None and view.run is not None else None
+    rows = []
+    for one in runs:
+        words = {stage: lines.state_word(stage, word, one.outdated[stage]) for stage, word in one.states.items()}
+        if one.name == shown and view is not None and view.stages is not None:
+            words = {key: lines.state_words(attempt) for key, attempt in view.stages.items()}
+        rows.append(f"{one.name} ({', '.join(f'{stage} {word}' for stage, word in words.items()) or 'nothing launched'})")
+    return rows + ([f"for the stages of one: eaglewatch status {host} --run NAME"] if shown is None else [])
 
 
 def _has_reading(session: Session) -> bool:
@@ -109,11 +121,7 @@ def _why_not(session: Session) -> str:
     return f"GPUs not read: NVML {view.nvml.state}{': ' + view.nvml.detail if view.nvml.detail else ''}"
 
 
-def _run_words(one: dict[str, Any]) -> str:
-    states = ", ".join(f"{stage} {state}" for stage, state in one["stages"].items())
-    return f"{one['name']} ({states or 'nothing launched'})"
-
-
-def _object(session: Session, host: str, code: int, why: str, runs: list[dict[str, Any]]) -> dict[str, Any]:
+def _object(session: Session, host: str, code: int, why: str, runs: list[Listed]) -> dict[str, Any]:
     error = {"error": {"message": why, "exit_code": code}} if why else {}
-    return {"ok": code == EXIT_DONE, **status_lines.as_json(session.store, host, session.now(), runs), **error}
+    listed = [{"name": one.name, "stages": one.states} for one in runs]
+    return {"ok": code == EXIT_DONE, **status_lines.as_json(session.store, host, session.now(), listed), **error}

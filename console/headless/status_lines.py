@@ -3,14 +3,14 @@
 from typing import Any
 
 from console.core import fmt, free_live, free_memory, sanitize
+from console.core.gates import for_host
 from console.core.reading import Reading
 from console.core.servers import Server
 from console.core.store import Store
 from console.core.views import Gpu, GpuProcess, HostView
 from console.headless import outcome
-from console.headless.lines import LinkNow, fact_words, gpu_summary, gpu_words, link_json, state_words
+from console.headless.lines import LinkNow, done_words, fact_words, gpu_summary, gpu_words, link_json, state_words
 from pipeline.contract import free
-from pipeline.contract.stages import STAGES
 
 _METRICS = ("total_bytes", "used_bytes", "reserved_bytes", "util_pct", "power_w", "temp_c", "sm_mhz")
 _SHOWN_HOLDERS, _NAME_CHARS = 3, 40
@@ -31,12 +31,12 @@ def table(store: Store, host: str, link: LinkNow, runs: list[str]) -> list[str]:
         rows.append(f"run {view.run.name}" + ("" if view.run.exists else ": no such run on this host"))
         for stage, words, facts in _stages(store):
             rows += [f"  {stage}  {words}", *(f"      {fact}" for fact in facts)]
-    rows += _servers(view)
+        rows += ["  nothing of it was launched yet"] if view.run.exists and view.stages == {} else []
+    rows += _servers(view, host)
     if free.ACTION in view.actions:
         freed = view.actions[free.ACTION]
         rows.append(f"{free.ACTION}: {free_live.standing(freed)}; all of it: eaglewatch {free.ACTION} {host} --show")
-    rows += [f"runs: {', '.join(runs)}"] if runs else []
-    return rows
+    return rows + [f"{'runs: ' if number == 0 else '      '}{run}" for number, run in enumerate(runs)]
 
 
 def line(store: Store, host: str, link: LinkNow) -> str:
@@ -48,6 +48,12 @@ def line(store: Store, host: str, link: LinkNow) -> str:
     parts = [gpu_words(gpu_summary(view, link.frame_age_s)), _disk(view, link)]
     parts += [f"{stage} {words}" for stage, words, _ in _stages(store)]
     return f"{mark}{_target(view, host)}  {'  '.join(parts)}  {link.words}"
+
+
+def states(store: Store) -> list[str]:
+    """Of every stage, to notice when one has changed."""
+    stages = (store.view.stages if store.view else None) or {}
+    return [f"{stage} {state_words(one)}" for stage, one in stages.items()]
 
 
 def as_json(store: Store, host: str, link: LinkNow, runs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -79,7 +85,7 @@ def as_json(store: Store, host: str, link: LinkNow, runs: list[dict[str, Any]]) 
         if disk
         else None,
         "nvml": {"state": nvml.state, "detail": nvml.detail, "driver": nvml.driver, "age_s": _rounded(gpus_age)} if nvml else None,
-        "servers": None if view.servers is None else [_server_json(one) for one in view.servers],
+        "servers": None if view.servers is None else [_server_json(one, host) for one in view.servers],
         "gpus": None if view.gpus is None else [_gpu_json(gpu, gpus_age, store.simulated) for gpu in view.gpus],
     }
 
@@ -117,15 +123,16 @@ def _stages(store: Store) -> list[tuple[str, str, list[str]]]:
     rows = []
     for stage, one in ((view.stages if view else None) or {}).items():
         progress = one.progress
-        counted = progress if progress is not None and not STAGES[stage].service else None
-        parts = [state_words(one) + (f" {fmt.share(counted.done, counted.total)} {counted.unit or 'unit'}s" if counted else "")]
+        parts = [f"{state_words(one)} {done_words(one)}".rstrip()]
         parts += [progress.note] if progress and one.live and progress.note else []
         why = one.why or (one.outdated if one.done else "")
-        rows.append((stage, ", ".join(parts) + (f" ({why})" if why else ""), fact_words(progress)))
+        late = one.refused
+        refused = [f"its last launch was refused: {late.why or outcome.words(late)}"] if late else []
+        rows.append((stage, ", ".join(parts), ([why] if why else []) + refused + fact_words(progress)))
     return rows
 
 
-def _servers(view: HostView) -> list[str]:
+def _servers(view: HostView, host: str) -> list[str]:
     """Inference servers that no attempt of ours is; ours are told as their stage."""
     rows = []
     for one in view.servers or ():
@@ -134,7 +141,8 @@ def _servers(view: HostView) -> list[str]:
             whose = "NOT OURS" if one.ours is False else "CANNOT TELL whose"
             user = f"user {one.user}" if one.user else ""
             parts = [f"server {one.engine} pid {one.pid}, port {port}, {whose}", one.model, one.keeper, user]
-            rows.append(", ".join(part for part in parts if part) + (f"; to stop it: {one.how_to_stop}" if one.how_to_stop else ""))
+            how = f"; to stop it: {for_host(one.how_to_stop, host)}" if one.how_to_stop else ""
+            rows.append(", ".join(part for part in parts if part) + how)
     return rows + ([f"servers: {view.servers_unseen}"] if view.servers_unseen else [])
 
 
@@ -168,9 +176,9 @@ def _gpu_json(gpu: Gpu, age_s: float | None, simulated: bool) -> dict[str, Any]:
     }
 
 
-def _server_json(one: Server) -> dict[str, Any]:
-    keys = ("pid", "engine", "port", "model", "user", "ours", "run", "attempt", "how_to_stop", "up_s")
-    return {**{key: getattr(one, key) for key in keys}, "keeper": one.keeper}
+def _server_json(one: Server, host: str) -> dict[str, Any]:
+    keys = ("pid", "engine", "port", "model", "user", "ours", "run", "attempt", "up_s")
+    return {**{key: getattr(one, key) for key in keys}, "how_to_stop": for_host(one.how_to_stop, host), "keeper": one.keeper}
 
 
 def _process_json(process: GpuProcess) -> dict[str, Any]:

@@ -5,15 +5,16 @@ from collections.abc import Coroutine
 from typing import Any
 
 from console.config import Host
-from console.core import fmt, reading
+from console.core import fmt
 from console.core.attempt import Attempt
-from console.headless import asking, audit, hosts, outcome
+from console.headless import asking, hosts, outcome, stopping
 from console.headless.attach import choose_attempt
 from console.headless.follow import Followed, Follower, finish
+from console.headless.lines import done_words
 from console.headless.output import FailedError, Output, Result
 from console.headless.session import Session
-from console.remote.errors import RemoteError
 from pipeline.contract import telemetry
+from pipeline.contract.stages import STAGES
 from pipeline.errors import EXIT_DONE, EXIT_FAILED, UserError
 
 
@@ -33,7 +34,7 @@ async def _stop(arguments: argparse.Namespace, host: Host, output: Output) -> in
         output.say(f"eaglewatch: stops {_what(session, one, arguments.run, arguments.host)}")
         if not arguments.yes and not await asking.confirmed("Stop it?"):
             raise FailedError("nothing was stopped")
-        await _ask_host(session, one, arguments)
+        await stopping.ask(session, arguments.host, arguments.run, one)
         followed = Followed(arguments.host, arguments.run, one.stage, one.id)
         return finish(output, _judge(await Follower(session, followed, output).follow(), one.stage))
 
@@ -41,20 +42,10 @@ async def _stop(arguments: argparse.Namespace, host: Host, output: Output) -> in
 def _what(session: Session, one: Attempt, run: str, host: str) -> str:
     view, progress = session.store.view, one.progress
     since = view.boot_s - one.started_boot_s if view and one.started_boot_s is not None else None
-    done = f", {fmt.share(progress.done, progress.total)} {progress.unit or 'unit'}s done" if progress else ""
-    return f"{one.stage} of run {run} on {host}: pid {one.pid}, started {fmt.duration(since)} ago by {one.by}{done}. What is finished stays"
-
-
-async def _ask_host(session: Session, one: Attempt, arguments: argparse.Namespace) -> None:
-    """Ask for the stop, and put on record that it was asked and what was answered. Raises FailedError, RemoteError."""
-    noted = {"host": arguments.host, "run": arguments.run, "stage": one.stage, "attempt": one.id, "pid": one.pid}
-    audit.record("stop", **noted, reply=None)
-    try:
-        reply = await session.link.stop(arguments.run, one.stage, one.id, audit.who())
-    except RemoteError as error:
-        audit.record("stop", **noted, reply=f"error: {error}")
-        raise
-    audit.record("stop", **noted, reply=reading.text(reply, "state"))
+    who = f"{one.stage} of run {run} on {host}: pid {one.pid}, started {fmt.duration(since)} ago by {one.by}"
+    if STAGES[one.stage].service:
+        return who
+    return f"{who}{f', {done_words(one)} done' if progress else ''}. What is finished stays"
 
 
 def _judge(ended: Result, stage: str) -> Result:

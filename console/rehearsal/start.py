@@ -80,6 +80,16 @@ def ensure_running(
             server = _start_server(home, idle_s)
         if fault is not None:
             _run_module("pipeline.rehearsal.faults", [home, fault], "arming the fault", say)
+    return _host(home, server)
+
+
+def running(home: str) -> RehearsalHost | None:
+    """The rehearsal host as it runs now; None when it does not. Starts nothing."""
+    server = homes.running_server(home)
+    return None if server is None else _host(home, server)
+
+
+def _host(home: str, server: dict) -> RehearsalHost:
     return RehearsalHost(
         address="127.0.0.1",
         port=server["port"],

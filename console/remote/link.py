@@ -10,16 +10,13 @@ from console.config import Host
 from console.core import sanitize
 from console.remote import deploy, errors, ssh, state
 from console.remote.agent import AgentChannel, Heard, open_agent
-from console.remote.ages import ClockOffset
 from console.remote.backoff import Backoff
 from console.remote.clocks import keep_offset, slept
 from console.remote.errors import AgentError, SshError
-from console.remote.requests import Requests
-from console.remote.state import Facts, LinkStatus
+from console.remote.standing import Standing
 from console.remote.watching import Wanted
 from pipeline.contract import WIRE_VERSION
 from pipeline.contract.clock import boot_s
-from pipeline.contract.telemetry import number
 from pipeline.errors import UserError
 
 log = logging.getLogger(__name__)
@@ -27,7 +24,7 @@ log = logging.getLogger(__name__)
 CLOSE_SECONDS = 8.0
 
 
-class Link(Requests):
+class Link(Standing):
     """One host. ``start`` it, read ``status`` at any time, ``close`` it. Losing it never means anything for a job."""
 
     def __init__(
@@ -39,17 +36,10 @@ class Link(Requests):
         interval_s: float = 1.0,
         run: str | None = None,
     ):
-        self.host = host
-        self.hello: dict[str, Any] | None = None
-        """The host program's answer to ``hello``, of the newest connection."""
-        self._on_frame, self._on_log, self._on_change = on_frame, on_log, on_change
-        self._facts = Facts(interval_s=interval_s)
+        super().__init__(host, interval_s, on_frame, on_change)
+        self._on_log = on_log
         self._wanted = Wanted(run=run, interval_s=interval_s)
-        self._offset = ClockOffset()
-        self._frame: tuple[str, float] | None = None
         self._backoff = Backoff()
-        self._channel: AgentChannel | None = None
-        self._changed = asyncio.Event()
         self._dial_now = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -65,27 +55,10 @@ class Link(Requests):
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
 
-    def status(self, now_s: float | None = None) -> LinkStatus:
-        """How the link stands at ``now_s`` (local boot clock; None: now)."""
-        now = boot_s() if now_s is None else now_s
-        return state.judge(self._facts, self.frame_age_s(now), now)
-
-    def frame_age_s(self, now_s: float | None = None) -> float | None:
-        """Age of the newest frame by the host's clock, wherever it waited; None before there is one."""
-        if self._frame is None or self._frame[0] != self._offset.boot_id:
-            return None
-        return self._offset.age_s(self._frame[1], boot_s() if now_s is None else now_s)
-
     def retry_now(self) -> None:
         """Dial at once, also where the link has given up; a connection whose host program is silent is dropped for it."""
         if self._facts.connected_s is None or self.status().word == state.NO_DATA:
             self._dial_now.set()
-
-    async def wait_connected(self, timeout_s: float) -> dict[str, Any]:
-        """The answer to ``hello``, once there is a connection. Raises RemoteError: at once for what waits for a person, else in time."""
-        await self._connected(boot_s() + timeout_s)
-        assert self.hello is not None
-        return self.hello
 
     async def watch(self, run: str | None, interval_s: float = 1.0, disk_path: str | None = None) -> None:
         """Which run the frames are about and how often they come; holds across reconnects.
@@ -209,45 +182,10 @@ class Link(Requests):
                 task.cancel()
             await asyncio.gather(pings, sleep, asked, return_exceptions=True)
 
-    async def _connected(self, deadline_s: float) -> AgentChannel:
-        while True:
-            channel = self._channel
-            if channel is not None and not channel.lost.done():
-                return channel
-            if self._facts.closed:
-                raise AgentError(errors.CLOSED, f"{self.host.alias}: the link is closed")
-            if self._facts.stopped and self._facts.error:
-                raise self._facts.error
-            left_s = deadline_s - boot_s()
-            if left_s <= 0:
-                why = f": {self._facts.error}" if self._facts.error else ""
-                raise AgentError(errors.TIMEOUT, f"{self.host.alias}: not connected in time{why}")
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(left_s):
-                    await self._changed.wait()
-
-    def _hear_frame(self, frame: dict[str, Any], received_s: float) -> None:
-        made_s, boot_id = number(frame.get("boot_s")), frame.get("boot_id")
-        if made_s is not None and isinstance(boot_id, str):
-            self._frame = boot_id, made_s
-            self._facts.fresh = True
-        if self._on_frame is not None:
-            self._on_frame(frame, received_s)
-
     def _hear_log(self, piece: dict[str, Any], received_s: float) -> None:
         self._wanted.heard(piece)
         if self._on_log is not None:
             self._on_log(piece, received_s)
-
-    def _note(self) -> None:
-        """Something changed: wake who waits for it."""
-        self._changed.set()
-        self._changed = asyncio.Event()
-        if self._on_change is not None:
-            try:
-                self._on_change()
-            except Exception:  # a mistake in a view must not end the link
-                log.exception("a listener failed")
 
 
 _LOST = "connection lost"

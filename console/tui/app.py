@@ -18,6 +18,7 @@ from textual.worker import Worker, WorkerState
 from console.core import sanitize
 from console.tui import farewell, terminal, themes
 from console.tui.bindings import BY_ID, keys, reason
+from console.tui.endings import Endings
 from console.tui.messages import Broken, Changed, Ended, Problem, Said
 from console.tui.options import Clocks, Options
 from console.tui.palette import ActionProvider
@@ -62,6 +63,7 @@ class ConsoleApp(App[farewell.Farewell]):
         self._make_controller = lambda: _controller(self.state, options, self.post_message, clocks, open_host, make_link)
         self._controller: Controller | None = None
         """None until the first paint is done."""
+        self.endings = Endings(self.state)
         self._cards: list[Callable[[], None]] = []
         """Sheets that wait until no other is open."""
         for one in themes.themes():
@@ -114,8 +116,11 @@ class ConsoleApp(App[farewell.Farewell]):
             draw = getattr(screen, "tick", None)
             if draw is not None and screen.is_mounted:
                 draw()
-        if self._cards and isinstance(self.screen, Dashboard):
-            self._cards.pop(0)()
+        if self.screen_stack and isinstance(self.screen, Dashboard):  # while the app ends there is none
+            if self.endings.unseen():
+                self.flows.ended()
+            elif self._cards:
+                self._cards.pop(0)()
 
     def leave(self) -> None:
         """End the console; jobs go on."""
@@ -211,8 +216,11 @@ class ConsoleApp(App[farewell.Farewell]):
         if passing:
             self.say(passing)
             return
-        self._cards.append(lambda: self.flows.ended(message.attempt))
         self.bell()
+        if self.state.read_only:  # who only looks is not to be stopped by what needs nothing of them
+            self.say(self.flows.end_words(message.attempt), "information" if message.attempt.fresh else "warning")
+            return
+        self.endings.add(message.attempt)
         self.tick()
 
     def on_broken(self, message: Broken) -> None:

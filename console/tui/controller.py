@@ -11,11 +11,12 @@ from textual.message import Message
 from console.core import sanitize
 from console.core.attempt import Attempt
 from console.tui.action_notices import ActionNotices
+from console.tui.end_watch import EndWatch
 from console.tui.free_requests import FreeRequests
 from console.tui.keeper import ControlKeeper
 from console.tui.log_follower import LogFollower
 from console.tui.lookups import Lookups
-from console.tui.messages import Broken, Changed, Ended, Said
+from console.tui.messages import Broken, Changed, Said
 from console.tui.options import Clocks, Options
 from console.tui.state import LIVE, ConsoleState
 from console.tui.tasks import Tasks
@@ -49,6 +50,7 @@ class Controller(Lookups, FreeRequests):
         self._open_host, self._make_link = open_host, make_link
         self._tasks = Tasks(state, post)
         self._keeper = ControlKeeper(state, self._clocks, self._tasks, self._ask_control)
+        self._ends = EndWatch(state, self._clocks, post)
         self._follower = LogFollower(state, self._tasks, self._tail)
         self._wire: Any = None
         self._opened: Opened | None = None
@@ -56,7 +58,6 @@ class Controller(Lookups, FreeRequests):
         self._console = secrets.token_hex(8)
         self._suspended_s: float | None = None
         self._hello: Any = None
-        self._seen_live: set[str] = set()
         self._notices = ActionNotices(state)
         self._start_asked = options.start is not None
         self.tick()
@@ -110,6 +111,7 @@ class Controller(Lookups, FreeRequests):
 
     async def close(self) -> None:
         """Leave the host; its jobs go on. Always returns, soon."""
+        self._ends.keep()
         self._tasks.cancel()
         if self._session is not None:
             try:
@@ -123,10 +125,11 @@ class Controller(Lookups, FreeRequests):
     async def choose_run(self, run: str) -> None:
         """Watch another run of the host."""
         state = self.state
+        self._ends.keep()
         state.run, state.settings, state.settings_missing, state.looked_at = run, None, False, ""
         self._keeper.reset()
         self._follower.reset()
-        self._seen_live.clear()
+        self._ends.reset()
         await self._link.watch(run)
         await self._settle()
 
@@ -141,14 +144,14 @@ class Controller(Lookups, FreeRequests):
         order = self._wire.Order(state.host, state.run, stage, interpreter, args)
         work = self._wire.launch(self._session, order, self._opened, state.settings is None)
         attempt = await self._tasks.busy(f"starting {stage}", work)
-        self._seen_live.add(attempt)
+        self._ends.launched(attempt)
         self._tasks.spawn(self._settle(), "reading the settings")
         return attempt
 
     async def stop(self, attempt: Attempt) -> str:
         """Ask for a stop; the attempt's state in the answer."""
         state = self.state
-        work = self._wire.stop(self._session, state.host, state.run, attempt.stage, attempt.id, attempt.pid)
+        work = self._wire.stop(self._session, state.host, state.run, attempt)
         return await self._tasks.busy(f"stopping {attempt.stage}", work)
 
     async def take_control(self, take_over: bool) -> bool:
@@ -167,20 +170,12 @@ class Controller(Lookups, FreeRequests):
         for text, severity in self._notices.of(view):
             self._post(Said(text, severity))
         if state.run is not None and view.run is not None and view.run.name == state.run:
-            self._notice_ends(view.stages or {})
+            self._ends.heard(view)
             self._keeper.heard()
             self._follower.heard(state.run)
         if first:
             self.tick()
             self._post(Changed())
-
-    def _notice_ends(self, stages: dict[str, Attempt]) -> None:
-        for attempt in stages.values():
-            if attempt.live:
-                self._seen_live.add(attempt.id)
-            elif attempt.ended and attempt.id in self._seen_live:
-                self._seen_live.remove(attempt.id)
-                self._post(Ended(attempt))
 
     async def _tail(self, run: str, stage: str, attempt: str) -> None:
         await self._link.tail(run, stage, attempt)

@@ -11,7 +11,7 @@ from console.tui.dialogs import Dialogs
 from console.tui.freeing import Freeing
 from console.tui.screens.audit import AuditScreen
 from console.tui.screens.details import DetailsScreen
-from console.tui.screens.done import EndedScreen
+from console.tui.screens.done import AGAIN, EndedScreen
 from console.tui.screens.evidence import EvidenceScreen
 from console.tui.screens.help import HelpScreen
 from console.tui.screens.problem import ProblemScreen
@@ -102,18 +102,29 @@ class Flows:
         """What is said of an end that needs no card: a service that was stopped, a step of the rehearsal. Else empty."""
         if STAGES[attempt.stage].service and words.state_word(self._state, attempt) == serving.OFF:
             return f"{attempt.stage} was stopped: {attempt.why or 'cleanly'}"
-        if attempt.id in self._state.driven and attempt.done and attempt.stage != LAST_STEP:
+        if attempt.id in self._state.driven and attempt.fresh and attempt.stage != LAST_STEP:
             return f"{attempt.stage} is done and verified"
         return ""
 
-    def ended(self, attempt: Attempt) -> None:
-        """Show how an attempt ended."""
+    def ended(self) -> None:
+        """Show how the attempts ended of which the operator has not seen it yet."""
+        endings = self._app.endings
 
         def pressed(choice: str | None) -> None:
-            if choice == "details":
-                self.details_of(attempt.stage)
+            if choice == AGAIN:
+                return
+            endings.clear()
+            if choice is not None:
+                self.details_of(choice)
 
-        self._app.push_screen(EndedScreen(self._state, attempt), pressed)
+        self._app.push_screen(EndedScreen(self._state, endings.unseen), pressed)
+
+    def end_words(self, attempt: Attempt) -> str:
+        """An end as a line that passes by."""
+        why = attempt.why or attempt.outdated
+        return f"{attempt.stage}: {words.state_word(self._state, attempt)}, {words.when(self._state, attempt.ended_boot_s)}" + (
+            f": {why}" if why else ""
+        )
 
     def samples(self) -> None:
         self._app.push_screen(SamplesScreen(self._state, self._app.controller.sample))

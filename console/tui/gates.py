@@ -1,11 +1,11 @@
 """Why an action cannot be done now: functions of the state that give the reason, or None."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from console.core import fmt
+from console.core import fmt, gates
 from console.tui import serving
 from console.tui.state import ConsoleState
-from pipeline.contract.stages import STAGES, Stage
+from pipeline.contract.stages import STAGES
 
 if TYPE_CHECKING:
     from console.core.chain import Step
@@ -49,25 +49,8 @@ def start(state: ConsoleState) -> str | None:
 
 def start_stage(state: ConsoleState, name: str) -> str | None:
     """Why this stage cannot be started, whoever asks."""
-    stage = STAGES[name]
-    if not stage.built:
-        return f"{name}: not in this version of eaglewatch"
-    if state.view is None or state.view.stages is None:
-        return "the host has not told how the stages stand"
-    attempt = state.view.stages.get(name)
-    if attempt is not None and attempt.live:
-        return f"{name} runs already"
-    if stage.gpus == "all":
-        busy = next((one.stage for one in state.live() if STAGES[one.stage].gpus == "all"), None)
-        if busy:
-            return f"{name} needs all GPUs, and {busy} holds them: stop {busy} first"
-        if reason := serving.holds_gpus(state):
-            return reason
-    if stage.gpus == "server" and (reason := serving.cannot_answer(state)):
-        return reason
-    works = next((one for one in _inputs(state, stage) if (found := state.view.stages.get(one)) and found.live), None)
-    if works:
-        return f"{works} still writes what {name} reads"
+    if reason := gates.start(state.view, name, state.resolved):
+        return gates.for_host(reason, state.host)
     if state.settings_missing and not state.settings_offered:
         return f"the run has no settings on the host; this writes them: eaglewatch init {state.host} {state.run} --preset generic"
     return None
@@ -75,27 +58,17 @@ def start_stage(state: ConsoleState, name: str) -> str | None:
 
 def doubt(state: ConsoleState, name: str) -> str | None:
     """What is wrong with the stage's input, which only a person can go past, with a reason; None when nothing is."""
-    stages = (state.view.stages or {}) if state.view else {}
-    for source in _inputs(state, STAGES[name]):
-        one = stages.get(source)
-        if one is None:
-            return f"{source} has not run in this run"
-        if not one.done:
-            return f"{source} is not done: what it made may be incomplete"
-        if one.outdated:
-            return f"{source} is OUTDATED: {one.outdated}"
-    return None
+    return gates.doubt(state.view, name, state.resolved)
 
 
 def next_step(state: ConsoleState) -> "Step":
     """The next step of the pipeline. What ended badly may be started again: here a person asks for it."""
     from console.core import chain
 
-    stages = (state.view.stages or {}) if state.view else {}
-    through = [name for name in chain.DATA_STAGES if name != serving.STAGE or not (serving.endpoint(state) or serving.others(state))]
-    if not _reads_prepared(state):
+    through = [name for name in chain.DATA_STAGES if name != serving.STAGE or not (gates.endpoint(state.resolved) or serving.others(state))]
+    if not gates.reads_prepared(state.resolved):
         through = ["extract"]  # its data comes from elsewhere
-    return chain.next_step(state.view, through, [one.id for one in stages.values() if one.ended and not one.done])
+    return chain.next_step(state.view, through, chain.bad_ends((state.view.stages or {}) if state.view else {}))
 
 
 def next_words(state: ConsoleState) -> str:
@@ -115,29 +88,13 @@ def next_stage(state: ConsoleState) -> str | None:
     step = next_step(state)
     if step.kind == "start":
         return start_stage(state, step.stage)
+    if step.kind == "finished":
+        return f"{_nothing_next(step)} ({step.why})"
     return stop_stage(state, step.stage) if step.kind == "stop" else _nothing_next(step)
 
 
 def _nothing_next(step: "Step") -> str:
-    return "every stage that this version has is done; S starts one again" if step.kind == "finished" else step.why
-
-
-def _inputs(state: ConsoleState, stage: Stage) -> list[str]:
-    """The stages of this run whose output the stage reads."""
-    if stage.name == "extract" and not _reads_prepared(state):
-        return []
-    return [name for name in stage.needs if not STAGES[name].service and STAGES[name].built]
-
-
-def _reads_prepared(state: ConsoleState) -> bool:
-    """Whether the extraction reads what this run prepares; so it is unless the settings say otherwise."""
-    data, prepared = _setting(state, "extract", "data"), _setting(state, "prepare", "output")
-    return data is None or prepared is None or data == prepared
-
-
-def _setting(state: ConsoleState, section: str, key: str) -> Any:
-    table = state.resolved.get(section)
-    return table.get(key) if isinstance(table, dict) else None
+    return "nothing is left to do; S starts a stage again" if step.kind == "finished" else step.why
 
 
 def stop(state: ConsoleState) -> str | None:

@@ -34,7 +34,7 @@ class Problem(Message):
 
 
 class Ended(Message):
-    """An attempt that was seen alive has ended."""
+    """An attempt has ended since the run was last looked at from here: one that was seen alive, or of which nothing was seen."""
 
     def __init__(self, attempt: "Attempt") -> None:
         super().__init__()

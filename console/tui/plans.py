@@ -8,7 +8,7 @@ from textual.content import Content
 
 from console.core import fmt, free_memory, reading
 from console.core.attempt import Attempt
-from console.tui import gates, words
+from console.tui import again, gates, words
 from console.tui.draw import MUTED, WARN, rows
 from console.tui.state import ConsoleState
 from console.tui.widgets.header import target
@@ -39,14 +39,13 @@ def start_lines(
     lines = rows(pairs)
     attempt = (state.view.stages or {}).get(stage) if state.view else None
     if attempt is not None:
-        lines.append(Content.styled(f" its newest attempt is {words.state_word(state, attempt)}{_again(attempt)}", MUTED))
+        happens = again.what_happens(state, attempt, controller.outputs(stage))
+        lines.append(Content.styled(f" it is {words.state_word(state, attempt)}: {happens}", WARN if attempt.outdated else MUTED))
+        if attempt.refused is not None:
+            lines.append(Content.styled(f" {words.refusal(state, attempt)}", WARN))
     if settings is not None and settings.resolved is None:
         lines.append(Content.styled(f" {settings.why}", WARN))
     return lines
-
-
-def _again(attempt: Attempt) -> str:
-    return "" if STAGES[attempt.stage].service else ": what is finished stays, only the rest is made"
 
 
 def stop_lines(state: ConsoleState, attempt: Attempt, why: str = "") -> list[Content]:

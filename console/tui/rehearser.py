@@ -51,11 +51,14 @@ class Rehearser:
         await self._launch(stage, ["--limit", str(limit)] if limit else [])
 
     async def _steps(self) -> None:
-        forgiven = {one.id for one in self._stages().values() if one.ended and not one.done}
+        forgiven = chain.bad_ends(self._stages())
         while True:
             state = self._state
             if not state.in_control:
                 self._say(f"the rehearsal goes no further by itself: {state.lost_control_to or 'another console'} has control", "warning")
+                return
+            if self._session.over:
+                self._say(f"the rehearsal goes no further by itself: the link is {self._session.now().words}", "warning")
                 return
             step = chain.next_step(state.view, chain.DATA_STAGES, forgiven)
             if step.kind == "finished":
@@ -74,13 +77,11 @@ class Rehearser:
         before = self._stages().get(step.stage)
         why = "" if step.why == "is next" else f": {step.why.removeprefix('is ')}"
         self._say(f"the rehearsal {'starts' if step.kind == 'start' else 'stops'} {step.stage}{why}")
-        if step.kind == "stop" and before is not None:
+        if step.kind == "start":
+            await self._launch(step.stage, [])
+        elif before is not None:
             await self._hands.stop(before)
-            while (one := self._stages().get(step.stage)) is not None and one.id == before.id and one.live:
-                await self._session.wait(_LOOK_S)
-            return
-        await self._launch(step.stage, [])
-        while (one := self._stages().get(step.stage)) is None or (before is not None and one.id == before.id and not one.live):
+        while not chain.told(step, before, self._stages().get(step.stage)) and self._state.in_control and not self._session.over:
             await self._session.wait(_LOOK_S)
 
     async def _launch(self, stage: str, args: list[str]) -> None:

@@ -1,5 +1,6 @@
 """The controller's half that needs the wire. Imported in a thread, after the first paint: it brings some tenths of a second of imports."""
 
+import contextlib
 import posixpath
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,30 +9,28 @@ from typing import Any
 from console import config
 from console.config import Host
 from console.core import reading, sanitize
-from console.core.attempt import name
-from console.headless import audit, freeing, hosts, launching, rehearse, run_settings
+from console.core import runs as core_runs
+from console.headless import audit, freeing, hosts, launching, rehearse, rehearse_settings, run_settings
 from console.headless.launching import Order
 from console.headless.output import Output
 from console.headless.rehearse_extract import covers
+from console.headless.run import SURVEY_S
 from console.headless.run_settings import Wanted
 from console.headless.session import Session
+from console.headless.stopping import ask as stop
 from console.remote import errors
-from console.remote.errors import AgentError, RemoteError
+from console.remote.errors import AgentError
 from console.remote.link import Link
 from console.tui.options import EXTRACT_ONLY, Options
 from console.tui.state import RunSettings
-from pipeline import settings
-from pipeline.contract import layout, telemetry
+from pipeline.contract import layout
 from pipeline.contract.rehearsal import extract_only_settings_file
 from pipeline.errors import UserError
 
 __all__ = [
     "AgentError", "Link", "Order", "ScreenSession", "audit", "control", "covers", "errors", "freeing", "interpreter_of", "launch",
-    "open_host", "outputs",
+    "open_host", "outputs", "stop",
 ]  # fmt: skip
-
-SURVEY_S = 45.0
-"""The host gives itself 30 s."""
 
 Say = Callable[[str], None]
 MakeLink = Callable[..., Link]
@@ -43,6 +42,8 @@ class Opened:
 
     host: Host
     wanted: Wanted | None = None
+    limit: int | None = None
+    """That its command line asked for."""
 
 
 @dataclass(frozen=True)
@@ -99,39 +100,26 @@ def open_host(options: Options, say: Say) -> Opened:
     running = hosts.start_rehearsal(Voice(say), options.fresh, options.fault)
     if options.run == EXTRACT_ONLY:
         return Opened(hosts.reach(running), run_settings.from_file(extract_only_settings_file(running.home), []))
-    return Opened(hosts.reach(running), rehearse.wanted_settings(running, options.limit))
+    return Opened(hosts.reach(running), rehearse.wanted_settings(running, options.limit), options.limit)
 
 
 async def runs(session: Session) -> tuple[tuple[str, ...], str]:
-    """The host's runs by name, and the one to open by itself: the only live one, else the only one. Raises RemoteError."""
-    rows = await session.runs()
-    names = [run for one in rows if (run := name(one, "name"))]
-    live = []
-    for one in rows:
-        stages = reading.mapping(one, "stages") or {}
-        if any(reading.text(stage, "state") in telemetry.LIVE_STATES for stage in stages.values()):
-            live.append(name(one, "name"))
-    candidates = live or names
-    return tuple(names), candidates[0] if len(candidates) == 1 else ""
+    """The host's runs by name, and the one to open by itself; empty where that is not one. Raises RemoteError."""
+    listed = await session.runs()
+    opened = core_runs.only(listed)
+    return tuple(one.name for one in listed), opened.name if opened else ""
 
 
 async def read_settings(session: Session, run: str) -> RunSettings | None:
-    """The run's settings on the host; None when it has none. Raises RemoteError."""
-    try:
-        value = (await session.link.request("read", run=run, what="settings", stage=None, attempt=None)).get("value")
-    except AgentError as error:
-        if error.kind == errors.MISSING:
-            return None
-        raise
-    if not isinstance(value, str):
-        return RunSettings("", None, "the host's answer holds no settings")
-    return resolve_settings(value)
+    """The run's settings on the host; None when it has none. Raises StageError."""
+    copy = await launching.host_copy(session, run)
+    return resolve_settings(copy.toml) if copy else None
 
 
 def resolve_settings(toml: str) -> RunSettings:
     """Settings as text and resolved."""
     try:
-        return RunSettings(toml, settings.to_json(settings.parse(toml, "the host's settings.toml")))
+        return RunSettings(toml, run_settings.resolved(toml))
     except UserError as error:
         return RunSettings(toml, None, sanitize.line(str(error), 500))
 
@@ -146,7 +134,7 @@ def outputs(stage: str, resolved: dict[str, Any] | None, run_directory: str) -> 
 async def put_rehearsal_settings(session: Session, opened: Opened) -> None:
     """The rehearsal's settings onto its host, before the first step. Raises StageError."""
     if opened.wanted is not None:
-        await rehearse.put_settings(session, opened.wanted)
+        await rehearse_settings.put(session, opened.wanted, opened.limit)
 
 
 def run_directory(hello: dict[str, Any] | None, run: str) -> str:
@@ -184,25 +172,10 @@ async def launch(session: ScreenSession, order: Order, opened: Opened, send_sett
     return (await launching.launch(session, order, session.voice)).attempt
 
 
-async def stop(session: Session, host: str, run: str, stage: str, attempt: str, pid: int | None) -> str:
-    """Ask for the stop and record it; the attempt's state then. Raises StageError."""
-    noted = {"host": host, "run": run, "stage": stage, "attempt": attempt, "pid": pid}
-    audit.record("stop", **noted, reply=None)
-    try:
-        reply = await session.link.stop(run, stage, attempt, audit.who())
-    except RemoteError as error:
-        audit.record("stop", **noted, reply=f"error: {error}")
-        raise
-    state = reading.text(reply, "state")
-    audit.record("stop", **noted, reply=state)
-    return state
-
-
 async def control(session: Session, host: str, run: str, console: str, take_over: bool, holder: str) -> dict[str, Any]:
     """Ask for control of a run. A take-over is recorded here too, before and after. Raises StageError."""
-    if take_over:
-        audit.record("take-over", host=host, run=run, taken_from=holder, reply=None)
-    reply = await session.link.request("control", run=run, by=audit.who(), console=console, take_over=take_over)
-    if take_over:
-        audit.record("take-over", host=host, run=run, taken_from=holder, reply="yours" if reply.get("yours") is True else "refused")
+    noting = audit.action("take-over", host=host, run=run, taken_from=holder) if take_over else contextlib.nullcontext({})
+    with noting as told:
+        reply = await session.link.request("control", run=run, by=audit.who(), console=console, take_over=take_over)
+        told["reply"] = "yours" if reply.get("yours") is True else "refused"
     return reply

@@ -16,12 +16,13 @@ OUTDATED = "OUTDATED"
 SHORT, USUAL, ROOMY = range(3)
 """How many words a cell of the strip may take."""
 
+_REFUSED = "refused"
 _ENDED = {
     telemetry.DONE: "done",
     telemetry.FAILED: "FAILED",
     telemetry.STOPPED: "stopped",
     telemetry.CRASHED: "CRASHED",
-    telemetry.REFUSED: "refused",
+    telemetry.REFUSED: _REFUSED,
     telemetry.LAUNCH_FAILED: "did not start",
     telemetry.LOST_REBOOT: "lost: host restarted",
     telemetry.ENDED_UNKNOWN: "ended, code unknown",
@@ -44,7 +45,7 @@ def state_word(state: ConsoleState, attempt: Attempt) -> str:
         return attempt.progress.phase.upper()
     if attempt.done and attempt.outdated:
         return OUTDATED
-    return _ENDED.get(attempt.state, attempt.state)
+    return _REFUSED if attempt.turned_away and attempt.state == telemetry.FAILED else _ENDED.get(attempt.state, attempt.state)
 
 
 def state_style(state: ConsoleState, attempt: Attempt) -> str:
@@ -53,6 +54,25 @@ def state_style(state: ConsoleState, attempt: Attempt) -> str:
     if attempt.done and attempt.outdated:
         return WARN
     return STRONG if attempt.live else _STYLES.get(attempt.state, WARN)
+
+
+def refusal(state: ConsoleState, attempt: Attempt) -> str:
+    """``last launch refused 3 min ago: why``; empty when no launch was refused after this attempt."""
+    refused = attempt.refused
+    if refused is None:
+        return ""
+    since = state.view.age_s(refused.ended_boot_s, state.age_s) if state.view else None
+    ago = "" if since is None else f" {fmt.duration(since)} ago"
+    what = "did not start" if refused.state == telemetry.LAUNCH_FAILED else "refused"
+    return f"last launch {what}{ago}: {refused.why or 'the host gives no reason'}"
+
+
+def when(state: ConsoleState, host_boot_s: float | None) -> str:
+    """A time of the host as this machine's time of day, and how long ago that is: ``03:07, 2 min ago``."""
+    age = state.view.age_s(host_boot_s, state.age_s) if state.view else None
+    if age is None:
+        return "time unknown"
+    return f"{clock(state.wall_s - age, state.utc_offset_s, state.wall_s)}, {fmt.duration(age)} ago"
 
 
 def eta_seconds(state: ConsoleState, attempt: Attempt) -> float | None:
@@ -99,7 +119,7 @@ def cell(state: ConsoleState, stage: Stage, room: int) -> tuple[str, str]:
         return f"{stage.label} {'not run' if room == ROOMY else NOT_YET}", PLAIN
     if attempt.live:
         return f"{RUNS}{stage.label} {_how_far(state, attempt, room)}", STRONG
-    if attempt.done and not attempt.outdated:
+    if attempt.fresh:
         return f"{stage.label} {TICK}{_covered(attempt)}", GOOD
     style, word = state_style(state, attempt), state_word(state, attempt)
     return f"{CROSS if style == BAD else WARNING}{stage.label} {word if room == ROOMY else _SHORT.get(attempt.state, word)}", style

@@ -10,7 +10,7 @@ import time
 from typing import Any, Dict, List, Tuple
 
 from pipeline.contract.clock import boot_id, boot_s
-from pipeline.contract.files import loads
+from pipeline.contract.files import append_line, loads
 
 MAX_LINE_BYTES = 1 << 17
 """A longer line is no event: frames carry the last ones whole."""
@@ -61,12 +61,8 @@ OVERRIDE = "override"
 def append_event(attempt_directory: str, by: str, kind: str, **fields: Any) -> Dict[str, Any]:
     """Append one event and return it. Raises OSError when the disk refuses it."""
     event = dict(fields, by=by, kind=kind, boot_s=round(boot_s(), 3), wall_s=round(time.time(), 3), boot_id=boot_id())
-    line = json.dumps(event, separators=(",", ":"), sort_keys=True).encode() + b"\n"
-    fd = os.open(os.path.join(attempt_directory, "events.jsonl"), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    try:
-        os.write(fd, line)
-    finally:
-        os.close(fd)
+    line = json.dumps(event, separators=(",", ":"), sort_keys=True).encode()
+    append_line(os.path.join(attempt_directory, "events.jsonl"), line)
     return event
 
 

@@ -1,5 +1,6 @@
-"""Small files that other processes read: published by rename, read without trust."""
+"""Small files that other processes read: published by rename or grown by whole lines, read without trust."""
 
+import errno
 import json
 import os
 from typing import Any, Dict, Optional
@@ -14,14 +15,18 @@ def write_json(path: str, value: Any, durable: bool = True) -> None:
 
     ``durable`` syncs file and directory: for what must outlive a power cut, not for a heartbeat.
     """
+    write_bytes(path, json.dumps(value, separators=(",", ":"), sort_keys=True).encode() + b"\n", durable)
+
+
+def write_bytes(path: str, data: bytes, durable: bool = True) -> None:
+    """The same with bytes as they are."""
     directory = os.path.dirname(path) or "."
     # Not tempfile: its imports cost the host program 2 MiB. O_EXCL and 48 random bits do the same here.
     temporary = os.path.join(directory, f".tmp-{os.getpid()}-{os.urandom(6).hex()}")
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600)
     try:
-        with os.fdopen(fd, "w", encoding="utf-8") as file:
-            json.dump(value, file, separators=(",", ":"), sort_keys=True)
-            file.write("\n")
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
             file.flush()
             if durable:
                 os.fsync(file.fileno())
@@ -34,6 +39,24 @@ def write_json(path: str, value: Any, durable: bool = True) -> None:
         raise
     if durable:
         sync_directory(directory)
+
+
+def append_line(path: str, line: bytes, durable: bool = False) -> None:
+    """Add one line, without its end, in a single write. Raises OSError unless all of it was taken.
+
+    A full disk may have cut an earlier line short: that one gets its end first, so that it does not take this one with it.
+    """
+    fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+    try:
+        size = os.fstat(fd).st_size
+        torn = size and os.pread(fd, 1, size - 1) != b"\n"
+        data = (b"\n" if torn else b"") + line + b"\n"
+        if os.write(fd, data) != len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+        if durable:
+            os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def sync_directory(path: str) -> None:

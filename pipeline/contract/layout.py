@@ -9,7 +9,9 @@
     DATA/gpus.lock                       held for the moment in which a stage that needs GPUs is claimed
     DATA/gpu-baseline.json               what each GPU holds when it is provably idle
     DATA/runs/RUN/settings.toml          the run's settings; once written, this copy rules
+    DATA/runs/RUN/settings.toml.NNN      copies that were replaced, the oldest 001
     DATA/runs/RUN/settings.json          the same, resolved, for the host program
+    DATA/runs/RUN/settings.pending       both, while they are being written
     DATA/runs/RUN/provenance.json        {STAGE: what its newest attempt ran with}
     DATA/runs/RUN/baseline-accepted.json the idle baseline that the operator accepted for this run
     DATA/runs/RUN/data/                  prepared data, hidden states (unless the settings say elsewhere)

@@ -7,6 +7,7 @@ An output is outdated when one of those is another now: the stage that would rea
 import os
 from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
 
+from pipeline.contract import source_files
 from pipeline.contract.files import read_json
 
 NAME = "eaglewatch.json"
@@ -14,6 +15,8 @@ FORMAT = "eaglewatch output"
 FORMAT_VERSION = 1
 
 Reader = Callable[[str], Optional[Dict[str, Any]]]
+Look = Callable[[Any, str], Optional[str]]
+"""``source_files.changed``, or what stands for it."""
 
 
 class Output(NamedTuple):
@@ -30,6 +33,12 @@ OUTPUTS: Dict[str, Output] = {
     "extract": Output("data_config.json", ("prepare",)),
 }
 """In the order of the pipeline."""
+
+_SOURCES = {"prompts": ("generate", "prompts"), "model": ("model", "path"), "weights": ("model", "path")}
+"""Inputs that no stage made, as manifests name them: the setting that says where they are."""
+
+_HELD_OUT = "generate.greedy_holdout"
+"""More may be held out than the settings ask for, by ``--greedy-holdout``: what was held out once is never trained on later."""
 
 
 def output_directory(run_directory: str, stage: str, resolved: Dict[str, Any]) -> Optional[str]:
@@ -53,9 +62,13 @@ def fingerprint(stage: str, manifest: Optional[Dict[str, Any]]) -> Optional[str]
     return value if isinstance(value, str) else None
 
 
-def outdated(run_directory: str, resolved: Dict[str, Any], reader: Reader = read_json) -> Dict[str, Optional[str]]:
+def outdated(
+    run_directory: str, resolved: Dict[str, Any], reader: Reader = read_json, look: Look = source_files.changed
+) -> Dict[str, Optional[str]]:
     """{stage: why its output is outdated, one line; None when it is not}. A stage without a manifest is left out.
 
+    ``look``: what of an input that no stage made is another now; ``source_files.changed_content`` reads large prompts that were touched,
+    which takes seconds a gigabyte, else they count as changed.
     Whatever a manifest holds, nothing is raised; what it does not say never makes an output look better.
     """
     manifests = {stage: read_manifest(run_directory, stage, resolved, reader) for stage in OUTPUTS}
@@ -63,7 +76,12 @@ def outdated(run_directory: str, resolved: Dict[str, Any], reader: Reader = read
     for stage, manifest in manifests.items():
         if manifest is not None:
             used = _used(stage, manifest, run_directory, resolved)
-            found[stage] = _changed_settings(_settings(stage, manifest, resolved), resolved) or _other_inputs(stage, used, manifests, found)
+            found[stage] = (
+                _changed_settings(_settings(stage, manifest, resolved), resolved)
+                or _other_sources(manifest, run_directory, resolved, look)
+                or _other_inputs(stage, used, manifests, found)
+                or _other_rows(manifest, manifests.get("prepare"))
+            )
     return found
 
 
@@ -99,6 +117,29 @@ def _other_inputs(
     return None
 
 
+def _other_sources(manifest: Dict[str, Any], run_directory: str, resolved: Dict[str, Any], look: Look) -> Optional[str]:
+    """Inputs that no stage made, edited or replaced where they lie; those that a manifest does not record are not compared."""
+    recorded = manifest.get("sources")
+    recorded = recorded if isinstance(recorded, dict) else {}
+    for name, (section, key) in _SOURCES.items():
+        values = resolved.get(section)
+        path = values.get(key) if isinstance(values, dict) else None
+        if name in recorded and isinstance(path, str):
+            why = look(recorded[name], os.path.abspath(os.path.join(run_directory, os.path.expanduser(path))))
+            if why:
+                return "%s.%s%s: %s" % (section, key, "" if why.startswith(source_files.UNKNOWN) else " is not what it was", why)
+    return None
+
+
+def _other_rows(manifest: Dict[str, Any], prepared: Optional[Dict[str, Any]]) -> Optional[str]:
+    """Loss masks, which prepare's fingerprint leaves out, by the hash of the file with the rows. None where no such hash was recorded."""
+    parts = (manifest.get("inputs"), (prepared or {}).get("totals"))
+    used, totals = (one if isinstance(one, dict) else {} for one in parts)
+    if used.get("rows") is None or used["rows"] == totals.get("rows_sha256"):
+        return None
+    return "made of other rows than those that prepare made: their loss masks, or more, are others"
+
+
 def _used(stage: str, manifest: Dict[str, Any], run_directory: str, resolved: Dict[str, Any]) -> Dict[str, Any]:
     """{stage: fingerprint of its output that this one was made of}; a value is anything else where the manifest does not say."""
     if stage == "extract":  # data_config.json is older than the common manifest, and speaks of the data itself
@@ -117,8 +158,9 @@ def _reads_prepared(run_directory: str, resolved: Dict[str, Any]) -> bool:
     prepared = output_directory(run_directory, "prepare", resolved)
     if not isinstance(data, str) or prepared is None:
         return False
-    try:
-        return os.path.realpath(os.path.join(run_directory, os.path.expanduser(data))) == os.path.realpath(prepared)
+    path = os.path.join(run_directory, os.path.expanduser(data))
+    try:  # links are followed only where the texts differ: each part of a path may hang
+        return path == prepared or os.path.realpath(path) == os.path.realpath(prepared)
     except ValueError:  # a NUL in a path: no such place
         return False
 
@@ -141,6 +183,8 @@ def _changed_settings(settings: Dict[str, Any], resolved: Dict[str, Any]) -> Opt
         section, _, name = key.partition(".")
         there = resolved.get(section)
         now = there.get(name) if isinstance(there, dict) else None
+        if key == _HELD_OUT and type(now) is type(then) is int and now < then:
+            continue
         if now != then or isinstance(now, bool) != isinstance(then, bool):
             return "%s was %s, it is %s now" % (key[:80], _shown(then), _shown(now))
     return None

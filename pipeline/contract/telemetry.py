@@ -123,5 +123,7 @@ ATTEMPT: Dict[str, str] = {
     "outdated": "of a DONE attempt: why what it made is not there any more, or not of the present inputs and settings, one line; null when"
     " it is; null of any other attempt; see contract.lineage",
     "holder": "who holds the stage, when REFUSED",
+    "refused": "view of the stage's newest launch, when that ended before any work (REFUSED, LAUNCH_FAILED, or exit code 2) and this"
+    " earlier attempt got to work: the output is this one's; else null",
     "events": "the last 20 events, without boot_id: their times are on this boot's clock",
 }

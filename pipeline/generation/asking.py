@@ -10,11 +10,11 @@ from pipeline.attempt import Attempt
 from pipeline.errors import StageError
 from pipeline.generation import failures
 from pipeline.generation.choice import HOLDOUT, Ask, Chosen
-from pipeline.generation.client import Answer, Client
+from pipeline.generation.client import Client
 from pipeline.generation.failures import RequestError
 from pipeline.generation.meter import Meter
-from pipeline.generation.prompts import Message
-from pipeline.generation.records import AppendFile, Failure, Record
+from pipeline.generation.prompts import Message, beginning
+from pipeline.generation.records import Answer, AppendFile, Failure, Record
 from pipeline.generation.tokens import Tokens
 from pipeline.generation.watch import Watch
 from pipeline.schema import Generate
@@ -85,8 +85,8 @@ class Asking:
         except BaseExceptionGroup as group:
             raise _first(group) from None
         finally:
-            self._thread.submit(self._files.sync).result()
-            self._thread.shutdown()
+            with self._thread:
+                self._thread.submit(self._files.sync).result()
 
     async def _work(self, waiting: Iterator[Ask]) -> None:
         for ask in waiting:
@@ -98,7 +98,7 @@ class Asking:
         try:
             answer = await self._tried(ask, messages, tries)
         except RequestError as error:
-            await self._give_up(ask, error, tries.count)
+            await self._give_up(ask, messages, error, tries.count)
             return
         record = await self._in_thread(self._write, ask, messages, answer, tries.again, time.monotonic() - began)
         self._watch.answered()
@@ -151,7 +151,7 @@ class Asking:
         kind = error.kind if isinstance(error, RequestError) else None
         return 0 if kind is None or kind.retries == failures.NEVER else min(1, most) if kind.retries == failures.ONCE else most
 
-    async def _give_up(self, ask: Ask, error: RequestError, tries: int) -> None:
+    async def _give_up(self, ask: Ask, messages: list[Message], error: RequestError, tries: int) -> None:
         failure = Failure(
             id=ask.id,
             reason=error.kind.name,
@@ -161,6 +161,7 @@ class Asking:
             split=self._chosen.split(ask.id),
             permanent=not error.kind.server,
             prompt_sha256=ask.digest,
+            messages=beginning(messages),
         )
         if error.kind.server:
             self._held_back.append((time.monotonic(), failure))
@@ -171,15 +172,15 @@ class Asking:
 
     def _write(self, ask: Ask, messages: list[Message], answer: Answer, again: int, latency_s: float) -> Record:
         settings, split = self._settings, self._chosen.split(ask.id)
-        verdict = self._tokens.judge(messages, *answer)
+        verdict = self._tokens.judge(messages, answer)
         record = Record(
             id=ask.id,
             messages=messages,
             split=split,
             prompt_token_ids=answer.prompt_token_ids,
             response_token_ids=answer.response_token_ids,
-            reasoning=answer.reasoning,
-            content=answer.content,
+            reasoning=self._tokens.within(answer.response_token_ids, answer.reasoning),
+            content=self._tokens.within(answer.response_token_ids, answer.content),
             finish_reason=answer.finish_reason,
             **verdict._asdict(),
             temperature=0.0 if split == HOLDOUT else settings.temperature,

@@ -64,8 +64,7 @@ class Check:
         problem = self._problem(record, split, share)
         if problem:
             self._problems.append(f"{where}: {problem}")
-        ids = array("q", [len(record.prompt_token_ids), *record.prompt_token_ids, *record.response_token_ids])
-        self._hashes[record.id] = f"{split}\0{hashlib.sha256(ids.tobytes()).hexdigest()}"
+        self._hashes[record.id] = f"{split}\0{_hash(record)}"
         self._digests[record.id] = digest(record.messages)
         self._counts.add(record, split)
 
@@ -79,11 +78,11 @@ class Check:
                 return f"no {part} tokens"
             if min(ids) < 0 or max(ids) >= self._vocab_size:
                 return f"{part} token ids outside the vocabulary of {self._vocab_size}"
+        if not all(turn.keys() == {"role", "content"} for turn in record.messages):
+            return "its messages are no turns with role and content"
         if self._random.random() < share:
             self._judged_again += 1
-            verdict = self._tokens.judge(
-                record.messages, record.prompt_token_ids, record.response_token_ids, record.reasoning, record.content, record.finish_reason
-            )
+            verdict = self._tokens.judge(record.messages, record.answer())
             for name, value in verdict._asdict().items():
                 there = getattr(record, name)
                 if there != value:
@@ -112,6 +111,15 @@ class Check:
         for bad in chosen.bad:
             if bad.id not in failures:
                 self._problems.append(f"row {bad.id!r} ({bad.reason}) is not listed as failed")
+
+
+def _hash(record: Record) -> str:
+    """Of its ids; of one with ids that no tokenizer has, which is reported, nothing."""
+    try:
+        ids = array("q", [len(record.prompt_token_ids), *record.prompt_token_ids, *record.response_token_ids])
+    except OverflowError:
+        return ""
+    return hashlib.sha256(ids.tobytes()).hexdigest()
 
 
 def _shown(value: Any) -> str:

@@ -3,12 +3,13 @@
 Only ids and places are kept in memory; the chosen messages wait in an unnamed file in the output directory, whatever the source's size.
 """
 
+import contextlib
 import hashlib
 import heapq
 import json
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from pipeline.errors import StageError
@@ -68,6 +69,7 @@ class Chosen:
         """The held-out ones are these; of the first ones, the rest is for training."""
         self.holdout, self._held_out = holdout, {ask.id for ask in holdout}
         self.train = [ask for ask in first if ask.id not in self._held_out][:most]
+        self._spool.flush()
 
     def split(self, name: str) -> str:
         return HOLDOUT if name in self._held_out else TRAIN
@@ -102,21 +104,28 @@ class Spool:
     def add(self, data: bytes) -> int:
         """Returns its offset. Raises StageError for a full disk."""
         offset, self._end = self._end, self._end + len(data)
-        try:
-            self._file.write(data)
-        except OSError as error:
-            raise StageError(f"{self._directory}: the prompts cannot be kept: {error.strerror}") from None
+        self._keep(lambda: self._file.write(data))
         return offset
+
+    def flush(self) -> None:
+        """Before anything is read back. Raises StageError for a full disk."""
+        self._keep(self._file.flush)
 
     def read(self, offset: int, size_bytes: int) -> bytes:
         try:
-            self._file.flush()
             return os.pread(self._file.fileno(), size_bytes, offset)
         except OSError as error:
             raise StageError(f"{self._directory}: the prompts cannot be read back: {error.strerror}") from None
 
+    def _keep(self, step: Callable[[], object]) -> None:
+        try:
+            step()
+        except OSError as error:
+            raise StageError(f"{self._directory}: the prompts cannot be kept: {error.strerror}; make room") from None
+
     def close(self) -> None:
-        self._file.close()
+        with contextlib.suppress(OSError):  # a full disk refuses what is still in hand once more
+            self._file.close()
 
 
 def choose(rows: Iterable[Row], directory: str, most: int | None, holdout: int, seed: int, answered: Answered) -> Chosen:

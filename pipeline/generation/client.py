@@ -4,53 +4,30 @@ import asyncio
 import contextlib
 import resource
 import socket
-from typing import Any, NamedTuple
-
-import msgspec
+from typing import Any
 
 from pipeline.generation import failures
 from pipeline.generation.choice import stable_number
 from pipeline.generation.failures import RequestError
 from pipeline.generation.prompts import Message
+from pipeline.generation.records import Answer
 from pipeline.schema import Generate
+from pipeline.serving import answers
+from pipeline.serving.answers import AnswerError, NotJsonError
+from pipeline.serving.exchange import PLAIN, TooLargeError, read_bounded, refuse_compressed
 
 _CONNECT_S = 20.0
-_MOST_ANSWER_BYTES = 64 << 20
-_MOST_BYTES_A_TOKEN = 1 << 10
+_MOST_ANSWER_BYTES = 1 << 20
+_MOST_ERROR_BYTES = 64 << 10
+_MOST_BYTES_A_TOKEN, _MOST_BYTES_A_PROMPT_BYTE = 1 << 10, 32
+"""Beside that, an answer has an id and the text of each token it may have, and the prompt's ids."""
+_PROMPT_TOKENS, _PROMPT_TOKENS_A_BYTE = 1 << 16, 4
+"""More than any template makes of a prompt."""
 _SEED_BITS = 31
 """Other servers than vLLM take no more."""
 _KEEP_ALIVE_S = 4.0
 """Below uvicorn's 5 s, so that the client is the one that closes an idle connection."""
 _SPARE_FILES = 256
-
-
-class Answer(NamedTuple):
-    """A whole answer."""
-
-    prompt_token_ids: list[int]
-    response_token_ids: list[int]
-    reasoning: str | None
-    content: str | None
-    finish_reason: str
-
-
-class _Message(msgspec.Struct):
-    content: str | None = None
-    reasoning: str | None = None
-    reasoning_content: str | None = None
-
-
-class _Choice(msgspec.Struct):
-    message: _Message
-    finish_reason: str | None = None
-    token_ids: list[int] | None = None
-
-
-class _Completion(msgspec.Struct):
-    """Of vLLM's: ``prompt_token_ids`` and each choice's ``token_ids`` are there because of ``return_token_ids``."""
-
-    choices: list[_Choice] = []
-    prompt_token_ids: list[int] | None = None
 
 
 class Client:
@@ -64,7 +41,6 @@ class Client:
         self._model = model
         self._endpoint, self._key = endpoint, key or "none"
         self._vocab_size = vocab_size
-        self._decoder = msgspec.json.Decoder(_Completion)
         _allow_files(settings.concurrency)
         transport = httpx.AsyncHTTPTransport(
             trust_env=False,  # a proxy of the environment is for other machines
@@ -72,7 +48,14 @@ class Client:
             socket_options=_KEEP_ALIVE,
         )
         timeout: Any = httpx.Timeout(settings.request_timeout_s, connect=min(_CONNECT_S, settings.request_timeout_s))
-        self._http: Any = httpx.AsyncClient(transport=transport, timeout=timeout, trust_env=False, follow_redirects=False)
+        self._http: Any = httpx.AsyncClient(
+            transport=transport,
+            timeout=timeout,
+            trust_env=False,
+            follow_redirects=False,
+            headers=PLAIN,
+            event_hooks={"response": [_only_good]},
+        )
         self._openai = openai.AsyncOpenAI(
             base_url=endpoint, api_key=self._key, organization="", project="", max_retries=0, http_client=self._http, timeout=timeout
         )
@@ -80,25 +63,16 @@ class Client:
     async def close(self) -> None:
         await self._http.aclose()
 
-    async def room(self) -> int | None:
-        """The model's ``max_model_len`` as vLLM lists it; None where that is not to be had."""
-        try:
-            listed = (await self._http.get(f"{self._endpoint}/models", headers={"Authorization": f"Bearer {self._key}"})).json()["data"]
-            room = next(one for one in listed if one["id"] == self._model).get("max_model_len")
-        except Exception:  # no such server, no list, no such field: the first request will tell
-            return None
-        return room if type(room) is int and room > 0 else None
-
     def seed(self, prompt_id: str, again: int = 0) -> int:
         """The sampling seed of a prompt. ``again``: answers that were thrown away, because another one is wanted."""
         return stable_number(self._settings.seed, f"sample\0{prompt_id}\0{again}") >> (63 - _SEED_BITS)
 
     async def ask(self, messages: list[Message], seed: int, greedy: bool, max_tokens: int | None = None) -> Answer:
         """Raises RequestError."""
-        timeout_s = self._settings.request_timeout_s
+        timeout_s, most_tokens = self._settings.request_timeout_s, max_tokens or self._settings.max_response_tokens
         try:
             async with asyncio.timeout(timeout_s):  # httpx's own ones are for a single read, which a slow dripping server renews
-                data = await self._send(messages, seed, greedy, max_tokens or self._settings.max_response_tokens)
+                data = await self._send(messages, seed, greedy, most_tokens)
         except RequestError:
             raise
         except Exception as error:
@@ -106,7 +80,7 @@ class Client:
             if known is None:
                 raise
             raise known from None
-        return self._parse(data)
+        return self._parse(data, messages, most_tokens)
 
     async def _send(self, messages: list[Message], seed: int, greedy: bool, max_tokens: int) -> bytes:
         import httpx
@@ -124,27 +98,26 @@ class Client:
             extra_body=extra,
             **{name: value for name, value in sampling.items() if value is not None},
         )
-        most = _MOST_ANSWER_BYTES + _MOST_BYTES_A_TOKEN * max_tokens
+        most = _MOST_ANSWER_BYTES + _MOST_BYTES_A_TOKEN * max_tokens + _MOST_BYTES_A_PROMPT_BYTE * _size_bytes(messages)
         async with request as response:
-            data = bytearray()
             try:
-                async for part in response.iter_bytes():
-                    data += part
-                    if len(data) > most:
-                        raise RequestError(failures.TOO_LARGE, f"more than {most >> 20} MiB")
+                return await read_bounded(response.iter_bytes(), most)
+            except TooLargeError:
+                raise RequestError(failures.TOO_LARGE, f"more than {most:,} bytes") from None
             except httpx.HTTPError as error:
                 raise failures.from_transport(error) from None
-            return bytes(data)
 
-    def _parse(self, data: bytes) -> Answer:
+    def _parse(self, data: bytes, messages: list[Message], max_tokens: int) -> Answer:
         try:
-            completion = self._decoder.decode(data)
-        except msgspec.ValidationError as error:
-            raise RequestError(failures.STRANGE, failures.shown(f"{error}: {data[:200].decode(errors='replace')}")) from None
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise RequestError(failures.NOT_JSON, failures.shown(f"{error}: {data[:200].decode(errors='replace')}")) from None
+            completion = answers.read(data, answers.Completion)
+        except NotJsonError as error:
+            raise RequestError(failures.NOT_JSON, str(error)) from None
+        except AnswerError as error:
+            raise RequestError(failures.STRANGE, str(error)) from None
         if not completion.choices:
             raise RequestError(failures.NO_CHOICES, failures.shown(data[:200].decode(errors="replace")))
+        if completion.model is not None and completion.model != self._model:
+            raise RequestError(failures.OTHER_MODEL, f"{failures.shown(completion.model)!r}, asked for {self._model!r}")
         choice = completion.choices[0]
         prompt_ids, response_ids = completion.prompt_token_ids, choice.token_ids
         if prompt_ids is None or response_ids is None:
@@ -158,12 +131,38 @@ class Client:
         for part, ids in (("prompt", prompt_ids), ("response", response_ids)):
             if min(ids) < 0 or max(ids) >= self._vocab_size:
                 at = next(at for at, token in enumerate(ids) if not 0 <= token < self._vocab_size)
-                raise RequestError(failures.OUTSIDE, f"{ids[at]} at position {at} of the {part}; the vocabulary has {self._vocab_size}")
+                wrong = failures.shown(str(ids[at]) if abs(ids[at]) < 1 << 64 else "a number of more than 64 bits")
+                raise RequestError(failures.OUTSIDE, f"{wrong} at position {at} of the {part}; the vocabulary has {self._vocab_size}")
+        most_prompt = _PROMPT_TOKENS + _PROMPT_TOKENS_A_BYTE * _size_bytes(messages)
+        for part, ids, most in (("prompt", prompt_ids, most_prompt), ("response", response_ids, max_tokens)):
+            if len(ids) > most:
+                raise RequestError(failures.TOO_MANY, f"{len(ids):,} of the {part}, {most:,} at most were to be expected")
         message = choice.message
+        if message is None:
+            raise RequestError(failures.STRANGE, "choices[0].message is lacking")
         reasoning = message.reasoning if message.reasoning is not None else message.reasoning_content
         if self._settings.require_reasoning and not (reasoning or "").strip():
             raise RequestError(failures.NO_REASONING, f"{len(response_ids)} tokens, finish_reason {choice.finish_reason}")
         return Answer(prompt_ids, response_ids, reasoning or None, message.content, choice.finish_reason)
+
+
+def _size_bytes(messages: list[Message]) -> int:
+    return sum(len(turn["content"].encode()) for turn in messages)
+
+
+async def _only_good(response: Any) -> None:
+    """Whatever is no answer becomes an error here, before the openai package reads all of it. Raises RequestError."""
+    if response.status_code != 200:
+        data = bytearray()
+        async for part in response.aiter_raw():
+            data += part
+            if len(data) > _MOST_ERROR_BYTES:
+                break
+        raise failures.from_status(response.status_code, response.headers, bytes(data[:_MOST_ERROR_BYTES]))
+    try:
+        refuse_compressed(response.headers)
+    except ValueError as error:
+        raise RequestError(failures.STRANGE, str(error)) from None
 
 
 _KEEP_ALIVE = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]

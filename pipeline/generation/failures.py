@@ -5,12 +5,12 @@ import re
 import time
 from typing import Any, NamedTuple
 
-from pipeline.visible import visible
+from pipeline.redaction import without_secrets
+from pipeline.serving.answers import error_text, shown
 
 ALL, ONCE, NEVER = "all", "once", "never"
 """Further tries: up to generate.max_retries, one, none."""
 _MOST_RETRY_AFTER_S = 300.0
-_SHOWN = 300
 _TOO_LONG = re.compile(r"too long|context length|max_model_len|maximum.{0,20}length|longer than|exceed", re.IGNORECASE)
 
 
@@ -35,6 +35,7 @@ SERVER_ERROR = Kind("server error", ALL, True, True)
 ABORTED = Kind("aborted by the server", ALL, True, True)
 DENIED = Kind("access denied", NEVER, True, False, "set VLLM_API_KEY to the server's key")
 NOT_FOUND = Kind("not found", NEVER, True, False, "does the server still have this model?")
+REDIRECTED = Kind("redirected elsewhere", NEVER, True, False, "set generate.endpoint to where the server answers itself")
 TOO_LONG = Kind("too long", NEVER, False)
 REJECTED = Kind("rejected by the server", NEVER, False)
 NOT_JSON = Kind("answer is no JSON", ONCE, True)
@@ -45,6 +46,8 @@ TOO_LARGE = Kind("answer is too large", ONCE, True)
 NO_IDS = Kind("answer without token ids", ONCE, True, False, "token ids need vLLM 0.10.2 or later (return_token_ids)")
 EMPTY = Kind("answer without tokens", ONCE, True)
 OUTSIDE = Kind("token ids outside the vocabulary", ONCE, True, False, "is it the model of model.path that is served?")
+TOO_MANY = Kind("more tokens than asked for", ONCE, True)
+OTHER_MODEL = Kind("answered by another model", ONCE, True, False, "set generate.model to the name that the server answers by")
 NO_REASONING = Kind(
     "answer without reasoning",
     ONCE,
@@ -64,19 +67,12 @@ class RequestError(Exception):
         self.retry_after_s = retry_after_s
 
 
-def shown(text: str) -> str:
-    """Foreign text on one short line."""
-    return visible(" ".join(text.split()))[:_SHOWN]
-
-
 def from_openai(error: Exception, timeout_s: float) -> RequestError | None:
     """What an exception of the openai client means; None when it is none of its."""
     import openai
 
     if isinstance(error, (openai.APITimeoutError, TimeoutError)):
         return RequestError(TIMED_OUT, f"no whole answer within {timeout_s:g} s")
-    if isinstance(error, openai.APIStatusError):
-        return _from_status(error.status_code, error.body, error.response)
     if isinstance(error, openai.APIConnectionError):
         return from_transport(error.__cause__ or error)
     return RequestError(STRANGE, shown(str(error))) if isinstance(error, openai.OpenAIError) else None
@@ -92,26 +88,25 @@ def from_transport(error: BaseException) -> RequestError:
     return RequestError(CLOSED, shown(str(error) or name))
 
 
-def _from_status(code: int, body: Any, response: Any) -> RequestError:
-    text = shown(_message(body) or response.text)
+def from_status(code: int, headers: Any, data: bytes) -> RequestError:
+    """What an answer that is none means."""
+    text = error_text(data)
     detail = f"HTTP {code}: {text}" if text else f"HTTP {code}"
     if code in (429, 503):
-        return RequestError(SERVER_ERROR if code == 503 else BUSY, detail, _retry_after_s(response.headers.get("retry-after")))
+        return RequestError(SERVER_ERROR if code == 503 else BUSY, detail, _retry_after_s(headers.get("retry-after")))
     if code >= 500 or code in (408, 409, 425):
         return RequestError(SERVER_ERROR, detail)
     if code in (401, 403):
         return RequestError(DENIED, detail)
-    if code < 400 or code in (404, 405):
+    if 300 <= code < 400:
+        return RequestError(REDIRECTED, f"HTTP {code} to {shown(without_secrets(headers.get('location', 'nowhere')))}")
+    if code < 300:
+        return RequestError(STRANGE, detail)
+    if code in (404, 405):
         return RequestError(NOT_FOUND, detail)
     if code == 413 or _TOO_LONG.search(text):
         return RequestError(TOO_LONG, detail)
     return RequestError(REJECTED, detail)
-
-
-def _message(body: Any) -> str | None:
-    inner = body.get("error", body) if isinstance(body, dict) else None
-    message = inner.get("message", inner.get("detail")) if isinstance(inner, dict) else inner
-    return None if message is None else str(message)
 
 
 def _retry_after_s(value: str | None) -> float | None:

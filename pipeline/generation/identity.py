@@ -8,7 +8,7 @@ import msgspec
 from pipeline import output_manifest
 from pipeline.errors import UserError
 from pipeline.generation.records import FAILED, HOLDOUTS, RESPONSES
-from pipeline.schema import Generate
+from pipeline.schema import Generate, Settings
 
 SETTING = "generate.output"
 _SHAPING = (
@@ -31,6 +31,13 @@ def shaping(settings: Generate) -> dict[str, Any]:
     """As the manifest has them."""
     values = msgspec.to_builtins(settings)
     return {f"generate.{name}": values[name] for name in _SHAPING}
+
+
+def hold_out(settings: Settings, count: int | None) -> Settings:
+    """The settings, with another number of held-out prompts where one is given: it decides the split, and the manifest must say it."""
+    if count is None:
+        return settings
+    return msgspec.structs.replace(settings, generate=msgspec.structs.replace(settings.generate, greedy_holdout=count))
 
 
 def load(directory: str) -> dict[str, Any] | None:

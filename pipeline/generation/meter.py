@@ -5,6 +5,7 @@ from typing import Any
 
 from pipeline.attempt import Attempt
 from pipeline.contract.clock import boot_s
+from pipeline.generation.choice import HOLDOUT, TRAIN
 from pipeline.generation.earlier import Counts
 from pipeline.generation.plan import Plan
 from pipeline.generation.records import Failure, Record
@@ -30,7 +31,8 @@ class Meter:
         self.total = 0
         """Prompts that are wanted, and bad rows."""
         self.counts = Counts()
-        self.failures: dict[str, Failure] = {}
+        self._failed: Counter[str] = Counter()
+        """By reason."""
         self.retries: Counter[str] = Counter()
         self.done = 0
         """Of the prompts that are wanted now: answered, or listed as failed."""
@@ -38,12 +40,14 @@ class Meter:
     def start(self, plan: Plan) -> None:
         """Take over what earlier attempts finished."""
         chosen = plan.chosen
-        self.counts, self.failures = plan.earlier.counts, dict(plan.kept)
+        self.counts = plan.earlier.counts
+        self._failed.update(failure.reason for failure in plan.kept.values())
         answered = sum(ask.id in plan.earlier.digests for ask in chosen.asks())
         self.done = answered + len(plan.kept)
         self.total = len(chosen.asks()) + len(chosen.bad)
         self._resumed_tokens = self.counts.tokens
-        self._progress.start_from(self.done, tokens=self.counts.tokens, total=self.total, total_tokens=None)
+        told = {"tokens": self.counts.tokens, "total": self.total, "total_tokens": None, "held_out_total": len(chosen.holdout)}
+        self._progress.start_from(self.done, **told)
         self._progress.update(facts=self.facts(None))
         say(
             f"{len(chosen.train):,} prompts for training, {len(chosen.holdout):,} held out; {chosen.rows:,} rows read, "
@@ -62,7 +66,7 @@ class Meter:
 
     def failed(self, failure: Failure) -> None:
         """A prompt is listed as failed."""
-        self.failures[failure.id] = failure
+        self._failed[failure.reason] += 1
         self.done += 1
         self._progress.update(done=self.done)
 
@@ -82,7 +86,7 @@ class Meter:
         elapsed = boot_s() - (self._steady_s or boot_s())
         rate = f", {made / elapsed:,.0f} tokens/s" if made and elapsed > 0 else ""
         server = f", {watch.in_flight} in flight, server {watch.state}" if watch else ""
-        say(f"{self.done:,} of {self.total:,} prompts, {self.counts.tokens:,} tokens{rate}, {len(self.failures):,} failed{server}")
+        say(f"{self.done:,} of {self.total:,} prompts, {self.counts.tokens:,} tokens{rate}, {self._failed.total():,} failed{server}")
 
     def facts(self, watch: Watch | None) -> list[list[str]]:
         """[[label, text, level]], at most eight."""
@@ -90,12 +94,14 @@ class Meter:
         facts = []
         if counts.samples:
             share = counts.with_reasoning / counts.samples
-            facts.append(["reasoning", f"{share:.1%} of {counts.samples:,} answers", WARN if self._require_reasoning and share < 1 else OK])
+            held_out = f" + {counts.answered[HOLDOUT]:,} held out" if counts.answered[HOLDOUT] else ""
+            answers = f"{counts.answered[TRAIN]:,}{held_out} answers"
+            facts.append(["reasoning", f"{share:.1%} of {answers}", WARN if self._require_reasoning and share < 1 else OK])
             facts.append(["cut", f"{counts.truncated:,} at the length limit", WARN if counts.truncated else OK])
             known = _several(counts.mismatched)
             facts.append(["ids", f"not the template's: {known}" if known else "as the template gives them", WARN if known else OK])
-        if self.failures:
-            facts.append(["failed", f"{len(self.failures):,}: {_several(Counter(one.reason for one in self.failures.values()))}", BAD])
+        if self._failed:
+            facts.append(["failed", f"{self._failed.total():,}: {_several(self._failed)}", BAD])
         if counts.marks:
             facts.append(["marked", _several(counts.marks), WARN])
         if self.retries:

@@ -1,5 +1,6 @@
 """Everything that is known before the server is needed: the prompts, what is answered already, the tokenizer. Nothing is asked here."""
 
+import contextlib
 import os
 import tempfile
 import time
@@ -7,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from pipeline.checks_model import check_model
+from pipeline.contract import source_files
 from pipeline.errors import UserError
 from pipeline.generation import choice, identity, sources
 from pipeline.generation.choice import Ask, Chosen
@@ -15,8 +17,10 @@ from pipeline.generation.records import FAILED, HOLDOUTS, RESPONSES, AppendFile,
 from pipeline.generation.sources import Row
 from pipeline.generation.tokens import Tokens
 from pipeline.log import say
+from pipeline.overrides import Problem
 from pipeline.paths import resolve
 from pipeline.schema import Settings
+from pipeline.settings import to_json
 
 
 def output_directory(settings: Settings, run_directory: str) -> str:
@@ -26,16 +30,13 @@ def output_directory(settings: Settings, run_directory: str) -> str:
 class Plan:
     """What is to be asked, and what is there."""
 
-    def __init__(
-        self, settings: Settings, run_directory: str, limit: int | None, holdout: int | None, verify_only: bool, look: Callable[[str], None]
-    ):
+    def __init__(self, settings: Settings, run_directory: str, limit: int | None, verify_only: bool, look: Callable[[str], None]):
         """``look`` is told what is being done, and raises what ends it. Raises UserError, StageError."""
         generate = settings.generate
-        self.settings = settings
         self.directory = output_directory(settings, run_directory)
+        sources.check_place(generate.prompts, run_directory, to_json(settings))
         self.source = sources.where(generate.prompts, run_directory)
         self._look, self._doing = look, ""
-        self._holdout = generate.greedy_holdout if holdout is None else holdout
         self._most = min((one for one in (limit, generate.max_prompts) if one is not None), default=None)
         self._tell("reading what is there")
         self.found = identity.load(self.directory)
@@ -43,15 +44,20 @@ class Plan:
         if not verify_only:
             self._cut_torn_lines()
         self.earlier = read_earlier(self.directory, strict=not verify_only)
-        model_path = resolve(run_directory, settings.model.path, "model.path")
+        self.settings = identity.hold_out(settings, max(generate.greedy_holdout, len(self.earlier.holdout)))
+        """As the output will be: what was held out once stays so."""
+        self._model_path = model_path = resolve(run_directory, settings.model.path, "model.path")
         self.fingerprint, vocab_size = _look_at_model(model_path)
         if self.earlier.digests:
             identity.check_settings(self.directory, self.found, generate)
         self.check_model(generate.model)
         self._tell("reading the prompts")
+        self.source_files = _describe_sources(self.source, model_path)
+        """For the manifest; before they are read, so that what is changed meanwhile is found to be changed."""
         self.chosen = self._choose()
+        most = generate.max_prompts
         try:
-            self.whole = limit is None or self._most != limit or len(self.chosen.train) < limit
+            self.whole = limit is None or len(self.chosen.train) < limit or (most is not None and most <= limit)
             """Whether no prompt is left out because of ``--limit``."""
             self._tell("loading the tokenizer")
             self.tokens = Tokens.load(model_path, settings.model.trust_remote_code, generate.chat_template_args)
@@ -68,6 +74,15 @@ class Plan:
         """Raise UserError when the answers that are there are another model's. ``served``: its name at the server, where that is known."""
         if self.earlier.digests:
             identity.check_model(self.directory, self.found, self.fingerprint, served)
+
+    def other_model_files(self) -> list[Problem]:
+        """What of the verifier's small files (chat template, tokenizer, sampling defaults) is not what the answers were made with."""
+        recorded = ((self.found or {}).get("sources") or {}).get("model") if self.earlier.digests else None
+        why = recorded and source_files.changed(recorded, self._model_path, deep=True)
+        if not why:
+            return []
+        mend = f"restore it, choose another {identity.SETTING}, or move that directory away"
+        return [Problem(f"{identity.SETTING}: {self.directory} holds answers made otherwise: {why}", mend)]
 
     def unlisted(self) -> list[Failure]:
         """Bad rows that earlier attempts did not list, or listed for another reason."""
@@ -86,24 +101,28 @@ class Plan:
                     say(f"{name}: the last line was torn; {file.cut_bytes:,} bytes are cut off, and its prompt is asked again")
 
     def _choose(self) -> Chosen:
-        seed = self.settings.generate.seed
+        generate = self.settings.generate
         scratch = self.directory if os.path.isdir(self.directory) else tempfile.gettempdir()  # whoever only looks does not make it
-        chosen = choice.choose(self._rows(), scratch, self._most, self._holdout, seed, self.earlier.answered())
+        chosen = choice.choose(self._rows(), scratch, self._most, generate.greedy_holdout, generate.seed, self.earlier.answered())
         try:
-            self._check_choice(chosen)
+            self._check_some(chosen)
             self._check_same_prompts(chosen)
+            self._check_held_out(chosen)
         except BaseException:
             chosen.close()
             raise
         return chosen
 
-    def _check_choice(self, chosen: Chosen) -> None:
+    def _check_some(self, chosen: Chosen) -> None:
         if not chosen.asks():
             first = f", the first bad one: {chosen.bad[0].id}: {chosen.bad[0].reason}: {chosen.bad[0].detail}" if chosen.bad else ""
             raise UserError(f"generate.prompts: {self.source} holds no prompt that can be asked: {chosen.rows:,} rows{first}")
-        if len(chosen.holdout) < self._holdout:
+
+    def _check_held_out(self, chosen: Chosen) -> None:
+        wanted = self.settings.generate.greedy_holdout
+        if len(chosen.holdout) < wanted:
             raise UserError(
-                f"generate.greedy_holdout: {self._holdout:,} prompts are to be held out, but only {len(chosen.holdout):,} of {self.source} "
+                f"generate.greedy_holdout: {wanted:,} prompts are to be held out, but only {len(chosen.holdout):,} of {self.source} "
                 "are not answered for training already; lower it, or add prompts"
             )
 
@@ -152,6 +171,17 @@ def _look_at_model(path: str) -> tuple[str | None, int | None]:
         say(f"note: the verifier is not fingerprinted: {error}")
         return None, None
     return info.fingerprint, info.vocab_size
+
+
+def _describe_sources(prompts: str, model_path: str) -> dict[str, Any]:
+    """The prompts' files and the model's small ones, content and all; its weights' sizes. Where they cannot be read, reading says why."""
+    found = {}
+    weights = ("weights", model_path, source_files.WEIGHTS)
+    for name, path, patterns in (("prompts", prompts, None), ("model", model_path, source_files.MODEL), weights):
+        if path != sources.SHIPPED:
+            with contextlib.suppress(OSError):
+                found[name] = source_files.describe(path, patterns, read=name != "weights")
+    return found
 
 
 def _bad_row(bad: choice.Bad) -> Failure:

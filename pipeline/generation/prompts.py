@@ -35,8 +35,11 @@ _ROLES = {
     "bot": "assistant",
 }
 _LONGEST_ID = 200
-_BAD_ID = re.compile(r"row:\d")
+_BAD_ID = re.compile(r"row:\d|.*[\x00-\x1f\x7f]", re.DOTALL)
+"""What rows without a prompt are called; and control characters, which end an id where it is hashed (docs/files.md)."""
 _SHOWN = 80
+SHOWN_CHARACTERS = 8192
+"""Of a prompt that failed, kept beside its failure."""
 
 Message = dict[str, str]
 
@@ -59,6 +62,17 @@ def canonical(messages: list[Message]) -> bytes:
 def digest(messages: list[Message]) -> str:
     """sha256 of the messages, 64 hex digits."""
     return hashlib.sha256(canonical(messages)).hexdigest()
+
+
+def beginning(messages: list[Message], most: int = SHOWN_CHARACTERS) -> list[Message]:
+    """The first turns, cut after so many characters."""
+    kept: list[Message] = []
+    for turn in messages:
+        if most <= 0:
+            break
+        kept.append({"role": turn["role"], "content": turn["content"][:most]})
+        most -= len(turn["content"]) + len(turn["role"])
+    return kept
 
 
 def own_id(row: Any) -> str | None:

@@ -7,7 +7,7 @@ import contextlib
 import os
 import stat
 from collections.abc import Iterator
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -15,10 +15,21 @@ from pipeline.contract.files import sync_directory
 from pipeline.errors import StageError
 from pipeline.generation.prompts import Message
 from pipeline.tensor_files import open_regular
+from pipeline.visible import error_line
 
 RESPONSES, HOLDOUTS, FAILED = "responses.jsonl", "holdout.jsonl", "failed.jsonl"
 _BLOCK_BYTES = 1 << 20
 T = TypeVar("T")
+
+
+class Answer(NamedTuple):
+    """What the server gave for a prompt."""
+
+    prompt_token_ids: list[int]
+    response_token_ids: list[int]
+    reasoning: str | None
+    content: str | None
+    finish_reason: str
 
 
 class Mismatch(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,6 +66,9 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     wall_s: float
     attempt: str
 
+    def answer(self) -> Answer:
+        return Answer(self.prompt_token_ids, self.response_token_ids, self.reasoning, self.content, self.finish_reason)
+
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
     """A prompt that was given up."""
@@ -69,6 +83,8 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     permanent: bool
     """The same prompt would fail again, whatever the server does: it is not asked again."""
     prompt_sha256: str | None
+    messages: list[Message] | None = None
+    """The beginning of the prompt, for people to read."""
 
 
 class LineError(Exception):
@@ -140,7 +156,7 @@ def read_lines(path: str, kind: type[T]) -> Iterator[tuple[int, T | LineError]]:
                         raise msgspec.DecodeError("it is cut off")
                     yield number, decoder.decode(line)
                 except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-                    yield number, LineError(number, " ".join(str(error).split())[:200])
+                    yield number, LineError(number, error_line(error))
     except FileNotFoundError:
         return
     except OSError as error:

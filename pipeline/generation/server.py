@@ -7,8 +7,9 @@ import msgspec
 
 from pipeline.errors import StageError, UserError
 from pipeline.generation import failures
-from pipeline.generation.client import Answer, Client
+from pipeline.generation.client import Client
 from pipeline.generation.failures import RequestError
+from pipeline.generation.records import Answer
 from pipeline.generation.tokens import Tokens
 from pipeline.log import say
 from pipeline.schema import Settings
@@ -19,7 +20,17 @@ from pipeline.serving.patience import patiently
 PROBE = ({"role": "user", "content": "Hello"},)
 PROBE_S = 300.0
 """A server that is asked for the first time may compile before it answers."""
-_USERS = (failures.NO_IDS, failures.DENIED, failures.NOT_FOUND, failures.REJECTED, failures.TOO_LONG, failures.OUTSIDE, failures.REFUSED)
+_USERS = (
+    failures.NO_IDS,
+    failures.DENIED,
+    failures.NOT_FOUND,
+    failures.REDIRECTED,
+    failures.OTHER_MODEL,
+    failures.REJECTED,
+    failures.TOO_LONG,
+    failures.OUTSIDE,
+    failures.REFUSED,
+)
 _SHOWN_MODELS = 5
 
 
@@ -27,11 +38,8 @@ class Server:
     """Where and as what the verifier is asked."""
 
     def __init__(self, settings: Settings, vocab_size: int):
-        """Raises UserError for an endpoint that cannot be one."""
-        endpoint = settings.generate.endpoint
-        if endpoint is not None and not (endpoint.startswith(("http://", "https://")) and endpoint.rstrip("/").endswith("/v1")):
-            raise UserError(f"generate.endpoint: {endpoint!r} must be http(s) and end in /v1, e.g. http://127.0.0.1:8000/v1")
-        self.endpoint = (endpoint or command.base_url(settings.serve) + "/v1").rstrip("/")
+        """Raises UserError for a key that no header can hold."""
+        self.endpoint = (settings.generate.endpoint or command.base_url(settings.serve) + "/v1").rstrip("/")
         self.key = command.api_key(settings.serve)
         self.api = Api(self.endpoint.removesuffix("/v1"), self.key)
         self.model = ""
@@ -39,14 +47,6 @@ class Server:
         timeout_s = min(PROBE_S, settings.generate.request_timeout_s)
         self._probing = msgspec.structs.replace(settings.generate, require_reasoning=False, request_timeout_s=timeout_s, concurrency=1)
         self._vocab_size = vocab_size
-
-    async def room(self) -> int | None:
-        """Tokens of prompt and answer together, at most; None where the server does not say (vLLM does)."""
-        client = Client(self.endpoint, self.key, self.model, self._probing, self._vocab_size)
-        try:
-            return await client.room()
-        finally:
-            await client.close()
 
     async def one_token(self) -> Answer:
         """Raises RequestError."""
@@ -62,13 +62,15 @@ class Server:
 
 def find_server(settings: Settings, tokens: Tokens, vocab_size: int, look: Callable[[], None]) -> Server:
     """``look`` raises what ends the wait. Raises UserError: no server, not this model, no token ids; StageError for one that is broken."""
-    server = Server(settings, vocab_size)
+    server, proven = Server(settings, vocab_size), False
     try:
         patiently(server.api.health, look)
-        server.model = _choose_model(settings, patiently(server.api.models, look))
-        _check_room(settings, patiently(lambda: asyncio.run(server.room()), look))
+        listed = patiently(server.api.models, look)
+        server.model = _choose_model(settings, [one.id for one in listed])
+        _check_room(settings, next(one.max_model_len for one in listed if one.id == server.model))
         answer = patiently(lambda: asyncio.run(server.one_token()), look)
         _compare(answer, tokens)
+        proven = True
     except NotNowError as error:
         raise UserError(f"no server at {server.endpoint}: {error}; start serve and wait until it is up, or set generate.endpoint") from None
     except RefusedError as error:
@@ -79,7 +81,7 @@ def find_server(settings: Settings, tokens: Tokens, vocab_size: int, look: Calla
             f"the server at {server.endpoint} has {server.model!r}, but one token was not to be had: {error}; {error.kind.hint}"
         ) from None
     finally:
-        if not server.model:
+        if not proven:
             server.close()
     say(f"asking {server.model} at {server.endpoint}; it gives token ids")
     return server
@@ -87,7 +89,7 @@ def find_server(settings: Settings, tokens: Tokens, vocab_size: int, look: Calla
 
 def _choose_model(settings: Settings, there: list[str]) -> str:
     wanted = settings.generate.model
-    shown = ", ".join(map(repr, there[:_SHOWN_MODELS])) or "none"
+    shown = ", ".join(repr(failures.shown(name)) for name in there[:_SHOWN_MODELS]) or "none"
     if wanted is not None:
         if wanted not in there:
             raise UserError(f"generate.model: the server has no model {wanted!r}; it has {shown}")
@@ -96,15 +98,18 @@ def _choose_model(settings: Settings, there: list[str]) -> str:
     if named in there:
         return named
     if len(there) == 1:
-        say(f"note: the server calls its model {there[0]!r}, not {named!r}; it is the only one")
+        say(f"note: the server calls its model {failures.shown(there[0])!r}, not {named!r}; it is the only one")
         return there[0]
     raise UserError(f"the server has no model {named!r}; it has {shown}; set generate.model to one of them")
 
 
 def _check_room(settings: Settings, room: int | None) -> None:
-    """vLLM refuses a prompt that, with all the answer it may get, would not fit."""
+    """``room``: tokens of prompt and answer together, at most; None where the server does not say, as vLLM does.
+
+    vLLM refuses a prompt that, with all the answer it may get, would not fit.
+    """
     wanted = settings.generate.max_response_tokens
-    if room is not None and wanted >= room:
+    if room is not None and 0 < room <= wanted:
         raise UserError(
             f"generate.max_response_tokens is {wanted:,}, and the server takes {room:,} tokens of prompt and answer together: it would "
             "refuse every prompt; lower it, or raise serve.max_model_len_tokens"

@@ -6,11 +6,13 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from pipeline.contract import layout, lineage
 from pipeline.errors import UserError
 from pipeline.generation.prompts import UNREADABLE, BadRowError
 from pipeline.paths import resolve
 from pipeline.prompts import shipped_path
 from pipeline.tensor_files import open_regular
+from pipeline.visible import error_line
 
 SHIPPED = "shipped"
 MAX_LINE_BYTES = 64 << 20
@@ -27,6 +29,30 @@ Row = tuple[int, Any]
 def where(prompts: str, run_directory: str) -> str:
     """The source as people know it. Raises UserError for what no path can be."""
     return SHIPPED if prompts == SHIPPED else resolve(run_directory, prompts, _SETTING)
+
+
+def check_place(prompts: str, run_directory: str, resolved: dict[str, Any]) -> None:
+    """Raise UserError when the source is, holds or lies among what the run itself writes: those are answers, or no prompts at all."""
+    if prompts == SHIPPED:
+        return
+    if not prompts.strip():
+        raise UserError(f"{_SETTING} is empty; a JSONL file, a dataset directory or {SHIPPED!r} is expected")
+    source, run = os.path.realpath(where(prompts, run_directory)), os.path.realpath(run_directory)
+    if _lies_in(run, source):
+        raise UserError(f"{_SETTING}: {source} holds the run itself, with its own outputs; name a JSONL file or a dataset directory")
+    own = {f"the output of {stage}": lineage.output_directory(run, stage, resolved) for stage in lineage.OUTPUTS}
+    mine = ("settings.toml", "settings.json", layout.PROVENANCE, "stages")
+    own |= {f"the run's own {name}": os.path.join(run, name) for name in mine}
+    for what, path in own.items():
+        path = path and os.path.realpath(path)
+        if path and (_lies_in(source, path) or _lies_in(path, source)):
+            raise UserError(
+                f"{_SETTING}: {source} is, holds or lies in {what} ({path}); name a file or a directory with prompts of its own"
+            )
+
+
+def _lies_in(path: str, directory: str) -> bool:
+    return path == directory or path.startswith(directory.rstrip(os.sep) + os.sep)
 
 
 def rows(source: str) -> Iterator[Row]:
@@ -94,7 +120,7 @@ def _saved(path: str) -> Iterator[Any]:
     except UserError:
         raise
     except Exception as error:  # whatever datasets and pyarrow raise for damaged files
-        raise UserError(f"{_SETTING}: {path}: {_one_line(error)}") from None
+        raise UserError(f"{_SETTING}: {path}: {error_line(error)}") from None
 
 
 def _tables(paths: list[str]) -> Iterator[Any]:
@@ -120,7 +146,7 @@ def _tables(paths: list[str]) -> Iterator[Any]:
         except UserError:
             raise
         except Exception as error:  # OSError, and whatever pyarrow raises for damaged files
-            raise UserError(f"{_SETTING}: {path}: {_one_line(error)}") from None
+            raise UserError(f"{_SETTING}: {path}: {error_line(error)}") from None
 
 
 def _columns(there: Any, path: str) -> list[str]:
@@ -168,8 +194,4 @@ def _decoded(line: bytes) -> Any:
         return BadRowError(UNREADABLE, "nested too deep")
     except ValueError as error:
         cut = "" if line.endswith(b"\n") else "; the file ends in the middle of it"
-        return BadRowError(UNREADABLE, f"not JSON: {_one_line(error)}{cut}")
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:200] or type(error).__name__
+        return BadRowError(UNREADABLE, f"not JSON: {error_line(error)}{cut}")

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from pipeline.errors import UserError
 from pipeline.generation.prompts import Message
-from pipeline.generation.records import Mismatch
+from pipeline.generation.records import Answer, Mismatch
 from pipeline.verifier_tokenizer import load_tokenizer
 
 PROMPT, RESPONSE = "prompt", "response"
@@ -14,6 +14,7 @@ BY_TEMPLATE, BY_TEXT = "template", "text"
 the model writes them in (Kimi-K2's and DeepSeek-R1's drop the reasoning), as the tokens of its own text after the template's prompt."""
 SPECIAL_IN_PROMPT = "special tokens in the prompt's text"
 OTHER_TEXT = "text is not what the ids decode to"
+TOO_MUCH_TEXT = "text is longer than its ids can be, and cut"
 _MOST_HALF_CHARACTER = 4
 """Tokens that a cut may leave of one character: UTF-8 has at most four bytes."""
 
@@ -54,22 +55,34 @@ class Tokens:
         """What the template makes of a prompt. Raises whatever the template raises."""
         return self._encode(self._render(messages, add_generation_prompt=True))
 
-    def judge(
-        self,
-        messages: list[Message],
-        prompt_ids: list[int],
-        response_ids: list[int],
-        reasoning: str | None,
-        content: str | None,
-        finish_reason: str,
-    ) -> Verdict:
-        """Compare an answer with what the chat template gives, and look at its texts."""
+    def judge(self, messages: list[Message], answer: Answer) -> Verdict:
+        """Compare an answer with what the chat template gives, and look at its texts.
+
+        Texts that are too long for the ids are not looked at: tokenizing a server's megabytes would hold up everything else.
+        """
+        view, ids = self.view(answer.prompt_token_ids, answer.response_token_ids), answer.response_token_ids
+        if len(answer.reasoning or "") + len(answer.content or "") > self.most_characters(ids):
+            mismatch = Mismatch(part=RESPONSE, position=len(ids), server_id=None, template_id=None)
+            return Verdict(False, mismatch, BY_TEXT, [*self._prompt_marks(messages), TOO_MUCH_TEXT], view)
         try:
-            mismatch, by = self._compare(messages, prompt_ids, response_ids, reasoning, content, finish_reason == "length")
+            mismatch, by = self._compare(messages, answer)
             match = mismatch is None
         except Exception:  # a template may refuse a conversation with an error of its own making
             mismatch, by, match = None, None, None
-        return Verdict(match, mismatch, by, self._marks(messages, response_ids, reasoning, content), self.view(prompt_ids, response_ids))
+        return Verdict(match, mismatch, by, self._marks(messages, answer), view)
+
+    def most_characters(self, ids: list[int]) -> int:
+        """Of any text that these ids stand for.
+
+        A token's own string has a character for each byte (byte-level BPE, ``<0x0A>``) or for each character of its text, and a decoder
+        puts one blank between two tokens at most; a byte that is no UTF-8 becomes one character.
+        """
+        strings = self._tokenizer.convert_ids_to_tokens(ids)
+        return sum(len(one or "") + 1 for one in strings)
+
+    def within(self, ids: list[int], text: str | None) -> str | None:
+        """A text, cut where it is longer than these ids can be: to one character more, so that it still is."""
+        return None if text is None else text[: self.most_characters(ids) + 1]
 
     def view(self, prompt_ids: list[int], response_ids: list[int]) -> list[tuple[str, str]]:
         """[(kind, text)]: prompt, prompt_special, response, response_special; a special token is a piece of its own."""
@@ -77,26 +90,20 @@ class Tokens:
 
     def compare_prompt(self, messages: list[Message], prompt_ids: list[int]) -> Mismatch | None:
         """Raises whatever the template raises."""
-        return _first_difference(prompt_ids, self.prompt_ids(messages), PROMPT)
+        return _first_difference(prompt_ids, self.prompt_ids(messages))
 
-    def _compare(
-        self,
-        messages: list[Message],
-        prompt_ids: list[int],
-        response_ids: list[int],
-        reasoning: str | None,
-        content: str | None,
-        cut: bool,
-    ) -> tuple[Mismatch | None, str]:
+    def _compare(self, messages: list[Message], answer: Answer) -> tuple[Mismatch | None, str]:
+        prompt_ids, response_ids, reasoning, content, finish_reason = answer
+        cut = finish_reason == "length"
         prompt = self._render(messages, add_generation_prompt=True)
-        mismatch = _first_difference(prompt_ids, self._encode(prompt), PROMPT)
+        mismatch = _first_difference(prompt_ids, self._encode(prompt))
         if mismatch is not None:
             return mismatch, BY_TEMPLATE
-        answer: dict[str, Any] = {"role": "assistant", "content": content or ""}
+        turn: dict[str, Any] = {"role": "assistant", "content": content or ""}
         if reasoning is not None:
-            answer |= {"reasoning_content": reasoning, "reasoning": reasoning}
+            turn |= {"reasoning_content": reasoning, "reasoning": reasoning}
         ids = self._without_half_character(response_ids) if cut else response_ids
-        text = self._render([*messages, answer], add_generation_prompt=False)
+        text = self._render([*messages, turn], add_generation_prompt=False)
         by = BY_TEMPLATE
         if not text.startswith(prompt) or not all((part or "").strip() in text[len(prompt) :] for part in (reasoning, content)):
             text, by = prompt + self._decode(ids), BY_TEXT
@@ -104,21 +111,13 @@ class Tokens:
         there = [*prompt_ids, *ids]
         if expected[: len(there)] == there and (cut or not self._decode(expected[len(there) :]).strip()):
             return None, by
-        at = next(
-            (at for at, (one, other) in enumerate(zip(there, expected, strict=False)) if one != other), min(len(there), len(expected))
-        )
-        position = at - len(prompt_ids)
-        if position < 0:  # the template renders the prompt in another way once an answer follows
-            return Mismatch(part=PROMPT, position=at, server_id=there[at], template_id=_at(expected, at)), by
-        return Mismatch(part=RESPONSE, position=position, server_id=_at(there, at), template_id=_at(expected, at)), by
+        return _first_difference(there, expected, len(prompt_ids)), by  # in the prompt: it is rendered otherwise once an answer follows
 
-    def _marks(self, messages: list[Message], response_ids: list[int], reasoning: str | None, content: str | None) -> list[str]:
-        marks = []
-        if self._special_text is not None and any(self._special_text.search(turn["content"]) for turn in messages):
-            marks.append(SPECIAL_IN_PROMPT)
-        text = _plain(self._tokenizer.decode(response_ids, skip_special_tokens=True))
+    def _marks(self, messages: list[Message], answer: Answer) -> list[str]:
+        marks = self._prompt_marks(messages)
+        text = _plain(self._tokenizer.decode(answer.response_token_ids, skip_special_tokens=True))
         at = 0
-        for part in (reasoning, content):
+        for part in (answer.reasoning, answer.content):
             wanted = _plain(part or "")
             at = text.find(wanted, at)
             if at < 0:
@@ -126,6 +125,10 @@ class Tokens:
                 break
             at += len(wanted)
         return marks
+
+    def _prompt_marks(self, messages: list[Message]) -> list[str]:
+        special = self._special_text is not None and any(self._special_text.search(turn["content"]) for turn in messages)
+        return [SPECIAL_IN_PROMPT] if special else []
 
     def _pieces(self, ids: list[int], kind: str) -> list[tuple[str, str]]:
         pieces = []
@@ -152,7 +155,7 @@ class Tokens:
         )
 
     def _encode(self, text: str) -> list[int]:
-        return self._tokenizer(text, add_special_tokens=False)["input_ids"]
+        return self._tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]  # its length is not the tokenizer's to judge
 
     def _decode(self, ids: list[int]) -> str:
         return self._tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
@@ -161,11 +164,13 @@ class Tokens:
         return self._decode([token])
 
 
-def _first_difference(there: list[int], expected: list[int], part: str) -> Mismatch | None:
+def _first_difference(there: list[int], expected: list[int], response_from: int | None = None) -> Mismatch | None:
+    """``response_from``: where the response begins; None: all of it is prompt."""
     if there == expected:
         return None
     at = next((at for at, (one, other) in enumerate(zip(there, expected, strict=False)) if one != other), min(len(there), len(expected)))
-    return Mismatch(part=part, position=at, server_id=_at(there, at), template_id=_at(expected, at))
+    part, start = (PROMPT, 0) if response_from is None or at < response_from else (RESPONSE, response_from)
+    return Mismatch(part=part, position=at - start, server_id=_at(there, at), template_id=_at(expected, at))
 
 
 def _at(ids: list[int], position: int) -> int | None:

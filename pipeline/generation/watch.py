@@ -9,6 +9,7 @@ from pipeline.errors import StageError
 from pipeline.generation import failures
 from pipeline.generation.failures import RequestError
 from pipeline.serving.api import Api, NotNowError
+from pipeline.serving.patience import awaited
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 15.0
 GUARD_EVERY_S = 10.0
@@ -20,7 +21,7 @@ UP = "up"
 
 
 class Watch:
-    """What is known of the server. Everything runs in one event loop; ``Api`` blocks, so it is asked in threads."""
+    """What is known of the server. Everything runs in one event loop; ``Api`` blocks, until its deadline at most, so threads ask it."""
 
     def __init__(
         self,
@@ -158,7 +159,7 @@ class Watch:
             if self._looked_s < asked_s:
                 self._looked_s = time.monotonic()
                 try:
-                    await asyncio.to_thread(self._api.health)
+                    await awaited(self._api.health)
                     self._problem = None
                 except NotNowError as error:
                     self._problem = str(error)
@@ -166,7 +167,7 @@ class Watch:
 
     async def _generated(self) -> float | None:
         try:
-            reading = await asyncio.to_thread(self._api.metrics)
+            reading = await awaited(self._api.metrics)
         except NotNowError:
             return None
         return reading.generated if reading else None

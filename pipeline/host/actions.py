@@ -6,8 +6,8 @@ from typing import Any, Callable, Dict, Tuple
 
 from pipeline.contract import free, layout, transition
 from pipeline.contract.files import read_json, write_json
-from pipeline.host import claims, free_order, transition_order
-from pipeline.host.errors import FAILED, MISSING, USAGE, RequestError
+from pipeline.host import asked, claims, free_order, transition_order
+from pipeline.host.errors import FAILED, USAGE, RequestError
 
 _CHECKS: Dict[str, Callable[[Any], Dict[str, Any]]] = {
     free.ACTION: free_order.check_order,
@@ -29,15 +29,15 @@ def claim(data_dir: str, request: Dict[str, Any], code_dir: str) -> Tuple[str, b
         raise RequestError(USAGE, "the plan is of run %r, the launch of run %r" % (order["plan"]["run"], run))
     if run == layout.HOST_RUN:
         _make(run_directory)
-    elif not os.path.isdir(run_directory):
-        raise RequestError(MISSING, "no run %r in %s" % (run, data_dir), "send its settings first")
+    else:
+        asked.existing_run(data_dir, run, "send its settings first")
     directory = layout.attempt_dir(run_directory, action, attempt)
-    by = request.get("by")
-    by = by[:200] if isinstance(by, str) and by else "unknown"
     existing = os.path.isdir(directory)
     if not existing:
         code = {"code": os.path.basename(code_dir), "code_dir": os.path.abspath(code_dir)}
-        spec = claims.new_spec(run_directory, action, attempt, by, action=True, interpreter=sys.executable, args=[], env={}, **code)
+        spec = claims.new_spec(
+            run_directory, action, attempt, asked.by(request), action=True, interpreter=sys.executable, args=[], env={}, **code
+        )
         try:
             existing = not claims.claim(run_directory, spec, lambda prepared: write_json(os.path.join(prepared, layout.ORDER), order))
         except OSError as error:

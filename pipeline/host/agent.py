@@ -11,7 +11,7 @@ import sys
 from typing import Any, Dict, List, Optional, Tuple
 
 from pipeline.contract.clock import boot_s
-from pipeline.host import spawn
+from pipeline.host import source_looks, spawn
 from pipeline.host.consoles import DIRECTORY, Register
 from pipeline.host.control import Control
 from pipeline.host.errors import RequestError
@@ -63,6 +63,7 @@ class Agent:
             self._requests.close()
             self._register.close()
             self._control.release()
+            source_looks.close()
         return 0
 
     def _turn(self) -> bool:

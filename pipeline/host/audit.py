@@ -7,7 +7,7 @@ from typing import Any, Dict, List
 
 from pipeline.contract import layout
 from pipeline.contract.clock import boot_s
-from pipeline.contract.files import loads
+from pipeline.contract.files import append_line, loads
 from pipeline.host import procs
 
 _READ_BYTES = 1 << 20
@@ -37,9 +37,4 @@ def _object(line: bytes) -> "Dict[str, Any] | None":
 def append(data_dir: str, line: Dict[str, Any]) -> None:
     """Add one line, durably. Raises OSError: what cannot be recorded should not be done."""
     full = dict(line, wall_s=round(time.time(), 3), boot_id=procs.this_boot(), boot_s=round(boot_s(), 3))
-    fd = os.open(os.path.join(data_dir, layout.AUDIT), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    try:
-        os.write(fd, json.dumps(full, separators=(",", ":"), sort_keys=True).encode() + b"\n")
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    append_line(os.path.join(data_dir, layout.AUDIT), json.dumps(full, separators=(",", ":"), sort_keys=True).encode(), durable=True)

@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Optional, Sequence
 
 from pipeline.contract import free, layout
 from pipeline.contract.files import read_json, write_json
-from pipeline.host import audit, procs
+from pipeline.host import asked, audit, procs
 from pipeline.host.errors import FAILED, MISSING, USAGE, RequestError
 
 Recorded = Dict[str, Dict[str, Any]]
@@ -48,17 +48,12 @@ def accept(data_dir: str, request: Dict[str, Any]) -> Dict[str, Any]:
 
     Raises RequestError: ``usage``, ``missing`` without a record or a run, ``failed``.
     """
-    run, gpus, by = request.get("run"), request.get("gpus"), request.get("by")
-    if not isinstance(by, str) or not by:
+    run, gpus = request.get("run"), request.get("gpus")
+    if not isinstance(request.get("by"), str) or not request["by"]:
         raise RequestError(USAGE, "baseline.accept takes `by`: who accepts it")
     if not isinstance(gpus, dict) or not gpus or not all(type(one) is int for one in gpus.values()):
         raise RequestError(USAGE, "baseline.accept takes `gpus`: {UUID: bytes}, as recorded and shown")
-    try:
-        directory = layout.run_dir(data_dir, run)  # type: ignore[arg-type]
-    except ValueError as error:
-        raise RequestError(USAGE, str(error)) from None
-    if not os.path.isdir(directory):
-        raise RequestError(MISSING, "no run %r in %s" % (run, data_dir))
+    directory = asked.existing_run(data_dir, run)
     known = load(data_dir)
     drivers = set()
     for uuid, size in gpus.items():
@@ -70,7 +65,7 @@ def accept(data_dir: str, request: Dict[str, Any]) -> Dict[str, Any]:
         if size > free.IDLE_CAP_BYTES:
             raise RequestError(USAGE, "%s: %d MiB are no idle baseline" % (uuid, free.mib(size)))
         drivers.add(entry.get("driver"))
-    value = {"gpus": gpus, "by": by[:200], "wall_s": round(time.time(), 3), "boot_id": procs.this_boot(), "driver": drivers.pop()}
+    value = {"gpus": gpus, "by": asked.by(request), "wall_s": round(time.time(), 3), "boot_id": procs.this_boot(), "driver": drivers.pop()}
     try:
         audit.append(data_dir, dict(value, what="baseline-accept", run=run))
         write_json(os.path.join(directory, layout.ACCEPTED), value)

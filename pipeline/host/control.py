@@ -5,7 +5,6 @@ agent is gone, or the host was restarted. It binds consoles that ask for it; lau
 """
 
 import fcntl
-import json
 import os
 import time
 from typing import Any, Dict, Optional
@@ -13,7 +12,7 @@ from typing import Any, Dict, Optional
 from pipeline.contract import layout
 from pipeline.contract.clock import boot_s
 from pipeline.contract.files import read_json, write_json
-from pipeline.host import filecache, procs
+from pipeline.host import audit, filecache, procs
 from pipeline.host.errors import BUSY, FAILED, USAGE, RequestError
 
 _MAX_CHARS = 200
@@ -86,17 +85,10 @@ class Control:
 
     def _record(self, run: str, by: str, holder: Dict[str, Any]) -> None:
         """Raises RequestError: what cannot be recorded is not done."""
-        line = {"what": "take-over", "run": run, "by": by[:_MAX_CHARS], "from": holder.get("by"), "wall_s": round(time.time(), 3)}
-        line.update(boot_id=procs.this_boot(), boot_s=round(boot_s(), 3))
-        path = os.path.join(self._data_dir, layout.AUDIT)
         try:
-            fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-            try:
-                os.write(fd, json.dumps(line, separators=(",", ":"), sort_keys=True).encode() + b"\n")
-                os.fsync(fd)
-            finally:
-                os.close(fd)
+            audit.append(self._data_dir, {"what": "take-over", "run": run, "by": by[:_MAX_CHARS], "from": holder.get("by")})
         except OSError as error:
+            path = os.path.join(self._data_dir, layout.AUDIT)
             raise RequestError(FAILED, f"{path}: {error.strerror}; a take-over that cannot be recorded is not done") from None
 
 

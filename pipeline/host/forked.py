@@ -28,16 +28,27 @@ def answer(
 
     ``work`` calls its argument with a pid before it touches that process. Raises CancelledError.
     """
+    pid, fd = start(work)
+    try:
+        return _listen(fd, stall_s, cancelled)
+    finally:
+        os.close(fd)
+        _end(pid)
+
+
+def start(work: Callable[[Told], Any]) -> Tuple[int, int]:
+    """(pid, descriptor) of a child that does ``work``, and writes a line: the JSON of what came of it, or ``!`` and why nothing did."""
     read_end, write_end = os.pipe()
-    pid = os.fork()
+    try:
+        pid = os.fork()
+    except OSError:
+        os.close(read_end)
+        os.close(write_end)
+        raise
     if pid == 0:
         _child(work, write_end)
     os.close(write_end)
-    try:
-        return _listen(read_end, stall_s, cancelled)
-    finally:
-        os.close(read_end)
-        _end(pid)
+    return pid, read_end
 
 
 def _listen(fd: int, stall_s: float, cancelled: Callable[[], bool]) -> Tuple[Optional[Any], Optional[int], str]:
@@ -70,7 +81,10 @@ def _child(work: Callable[[Told], Any], out: int) -> NoReturn:
     try:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_DFL)
-        for name in os.listdir("/proc/self/fd"):  # locks above all: this process may stay for good
+        null = os.open(os.devnull, os.O_RDWR)
+        for number in range(3):
+            os.dup2(null, number)
+        for name in os.listdir("/proc/self/fd"):  # locks and the client's channel above all: this process may stay for good
             if int(name) > 2 and int(name) != out:
                 try:
                     os.close(int(name))

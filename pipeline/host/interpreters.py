@@ -10,7 +10,7 @@ import subprocess
 import sys
 from typing import Any, Dict, List, Optional
 
-from pipeline.host.interpreter_needs import DISTRIBUTIONS, NEEDS, lacking
+from pipeline.host.interpreter_needs import DISTRIBUTIONS, NEEDS, OTHER_NAMES, lacking
 
 MAX_CANDIDATES = 48
 PARALLEL = 2
@@ -28,13 +28,14 @@ try:
     from importlib import metadata
 except ImportError:
     metadata = None
-for name in %r:
-    try:
-        found[name] = metadata.version(name)
-    except Exception:
-        pass
+for name, others in %r.items():
+    for one in (name,) + others:
+        try:
+            found.setdefault(name, metadata.version(one))
+        except Exception:
+            pass
 print("\\x1e" + json.dumps({"python": "%%d.%%d.%%d" %% sys.version_info[:3], "prefix": sys.prefix, "versions": found}))
-""" % (DISTRIBUTIONS,)
+""" % ({name: OTHER_NAMES.get(name, ()) for name in DISTRIBUTIONS},)
 
 
 class Survey:

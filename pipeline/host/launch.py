@@ -9,7 +9,7 @@ from pipeline.contract.clock import boot_s
 from pipeline.contract.files import read_json
 from pipeline.contract.stages import ACTIONS, JOBS, STAGES
 from pipeline.contract.telemetry import LAUNCHING
-from pipeline.host import actions, claims, locks, spawn, state
+from pipeline.host import actions, asked, claims, locks, settings_store, spawn, state
 from pipeline.host.errors import FAILED, MISSING, USAGE, RequestError
 from pipeline.host.launch_words import check_arguments, find_interpreter
 
@@ -62,9 +62,9 @@ def check(data_dir: str, request: Dict[str, Any]) -> str:
     directory = layout.attempt_dir(run_directory, stage, attempt)
     if stage in ACTIONS:
         return directory
-    if not os.path.isdir(run_directory):
-        raise RequestError(MISSING, f"no run {request['run']!r} in {data_dir}", "send its settings first")
-    if read_json(os.path.join(run_directory, "settings.json")) is None:
+    asked.existing_run(os.path.abspath(data_dir), request["run"], "send its settings first")
+    settings_store.settle(run_directory)
+    if read_json(os.path.join(run_directory, settings_store.RESOLVED)) is None:
         raise RequestError(MISSING, f"run {request['run']!r} has no readable settings.json", "send its settings again")
     check_arguments(request.get("args") or [], request.get("env") or {})
     if not os.path.isdir(directory):
@@ -92,7 +92,7 @@ def claim(data_dir: str, request: Dict[str, Any], code_dir: str, gpus: Optional[
         given.update(code=os.path.basename(code_dir), code_dir=os.path.abspath(code_dir))
         if gpus is not None:
             given["gpus"] = gpus
-        spec = claims.new_spec(run_directory, stage, attempt, _by(request), asked=wanted, **given)
+        spec = claims.new_spec(run_directory, stage, attempt, asked.by(request), asked=wanted, **given)
         try:
             existing = not claims.claim(run_directory, spec)
         except OSError as error:
@@ -146,8 +146,3 @@ def _check_names(request: Dict[str, Any]) -> Tuple[str, str]:
     if stage in STAGES and not STAGES[stage].built:
         raise RequestError(USAGE, f"stage {stage} is catalogued, but this version cannot run it yet")
     return str(stage), str(attempt)
-
-
-def _by(request: Dict[str, Any]) -> str:
-    by = request.get("by")
-    return by[:200] if isinstance(by, str) and by else "unknown"

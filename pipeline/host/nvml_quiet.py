@@ -15,7 +15,7 @@ LONGEST_S = 15.0
 def ask(markers: str) -> None:
     """Ask every agent of this data directory to close its NVML process. Void once this process has ended. Raises OSError."""
     os.makedirs(markers, mode=0o700, exist_ok=True)
-    write_json(os.path.join(markers, _NAME), dict(procs.identity(), until_boot_s=round(boot_s() + LONGEST_S, 3)), durable=False)
+    write_json(os.path.join(markers, _NAME), dict(procs.identity(), until_boot_s=boot_s() + LONGEST_S), durable=False)
 
 
 def end(markers: str) -> None:

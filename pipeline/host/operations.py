@@ -3,14 +3,15 @@
 All raise RequestError for what cannot be done, and ValueError or OSError never on purpose.
 """
 
+import contextlib
 import os
 from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
-from pipeline.contract import events, layout
+from pipeline.contract import events, layout, lineage
 from pipeline.contract.clock import boot_s
 from pipeline.contract.files import read_json
-from pipeline.contract.telemetry import LIVE_STATES, number
-from pipeline.host import settings_store, state, stop
+from pipeline.contract.telemetry import DONE, LIVE_STATES, number
+from pipeline.host import asked, filecache, settings_store, source_looks, state, stop
 from pipeline.host.errors import MISSING, USAGE, RequestError
 from pipeline.host.tail import Tail
 
@@ -41,7 +42,8 @@ class Watch(NamedTuple):
 def watch(data_dir: str, request: Request) -> Watch:
     run, disk_path = request.get("run"), request.get("disk_path")
     if run is not None:
-        run_dir(data_dir, run)
+        with contextlib.suppress(OSError):  # a disk that takes nothing can still be looked at
+            settings_store.settle(asked.run_dir(data_dir, run))
     interval = number(request.get("interval_s", 1.0))
     if interval is None or not 0.2 <= interval <= 60:
         raise RequestError(USAGE, f"interval_s {request.get('interval_s')!r}: give seconds from 0.2 to 60")
@@ -53,7 +55,7 @@ def watch(data_dir: str, request: Request) -> Watch:
 def read(data_dir: str, request: Request) -> Reply:
     what = request.get("what")
     if what == "settings":
-        data = settings_store.read(run_dir(data_dir, request.get("run")))
+        data = settings_store.read(asked.run_dir(data_dir, request.get("run")))
         if data is None:
             raise RequestError(MISSING, f"run {request.get('run')!r} has no settings")
         return {"value": data.decode("utf-8", "replace"), "sha256": settings_store.digest(data)}
@@ -79,22 +81,30 @@ def runs(data_dir: str) -> Reply:
         except ValueError:
             continue
         if os.path.isdir(directory):
-            views = state.newest(directory)
-            stages = {stage: {"attempt": view["attempt"], "state": view["state"]} for stage, view in views.items()}
-            found.append({"name": name, "stages": stages})
+            found.append({"name": name, "stages": _stages(directory)})
     return {"runs": found}
+
+
+def _stages(directory: str) -> Dict[str, Any]:
+    """The stages of one run, with why the output of a DONE one does not count any more."""
+    resolved = filecache.read_json(os.path.join(directory, settings_store.RESOLVED)) or {}
+    outdated = lineage.outdated(directory, resolved, filecache.read_json, source_looks.changed)
+    stages = {}
+    for stage, view in state.newest(directory).items():
+        why = lineage.why_not_usable(directory, stage, resolved, outdated) if view["state"] == DONE else None
+        stages[stage] = {"attempt": view["attempt"], "state": view["state"], "outdated": why}
+    return stages
 
 
 def ask_stop(data_dir: str, request: Request, code_dir: str) -> Poll:
     """{attempt, state, asked, taken}: ``taken`` once a supervisor has acted on it, or there was nothing left to stop."""
     directory = attempt_dir(data_dir, request, live=True)
-    by = request.get("by")
-    asked = stop.request_stop(directory, by[:200] if isinstance(by, str) and by else "unknown", request.get("grace_s"), code_dir)
+    told = stop.request_stop(directory, asked.by(request), request.get("grace_s"), code_dir)
     deadline = boot_s() + SUPERVISOR_PATIENCE_S
 
     def taken() -> Optional[Reply]:
         done = stop.stop_taken(directory)
-        return dict(asked, state=state.view(directory)["state"], taken=done) if done or boot_s() >= deadline else None
+        return dict(told, state=state.view(directory)["state"], taken=done) if done or boot_s() >= deadline else None
 
     return taken
 
@@ -127,16 +137,9 @@ def open_tail(data_dir: str, request: Request) -> Tail:
         raise RequestError(MISSING, f"attempt {name} has no log: {error.strerror}") from None
 
 
-def run_dir(data_dir: str, run: Any) -> str:
-    try:
-        return layout.run_dir(data_dir, run)
-    except ValueError as error:
-        raise RequestError(USAGE, str(error)) from None
-
-
 def attempt_dir(data_dir: str, request: Request, live: bool = False) -> str:
     """The attempt that a request names; without a name the live one (``live``), or the one that stands for the stage."""
-    run, stage, attempt = run_dir(data_dir, request.get("run")), request.get("stage"), request.get("attempt")
+    run, stage, attempt = asked.run_dir(data_dir, request.get("run")), request.get("stage"), request.get("attempt")
     try:
         layout.stage_dir(run, stage)  # type: ignore[arg-type]
         directory = None if attempt is None else layout.attempt_dir(run, str(stage), attempt)

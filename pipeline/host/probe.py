@@ -2,7 +2,7 @@
 
 import os
 import pwd
-from typing import Any, Dict
+from typing import Any, Dict, Optional
 
 from pipeline.contract.clock import boot_s
 from pipeline.contract.telemetry import ERROR, NO_PERMISSION, NOT_SUPPORTED, missing
@@ -17,17 +17,19 @@ def word_for(error: BaseException) -> str:
     return missing(ERROR, getattr(error, "strerror", None) or str(error) or type(error).__name__)
 
 
-def user_name() -> str:
-    """Who the agent runs as; the number where it has no name."""
+def user_name(uid: Optional[int]) -> Optional[str]:
+    """What a user is called; the number where it has no name, None for nobody."""
+    if uid is None:
+        return None
     try:
-        return pwd.getpwuid(os.getuid()).pw_name
+        return pwd.getpwuid(uid).pw_name
     except KeyError:
-        return str(os.getuid())
+        return str(uid)
 
 
 def host() -> Dict[str, Any]:
     """The ``host`` part of a frame."""
-    result: Dict[str, Any] = {"name": os.uname().nodename, "user": user_name()}
+    result: Dict[str, Any] = {"name": os.uname().nodename, "user": user_name(os.getuid())}
     try:
         result["load1"] = round(os.getloadavg()[0], 2)
     except OSError as error:

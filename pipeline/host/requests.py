@@ -19,6 +19,7 @@ from pipeline.host import (
     procs,
     samples,
     settings_store,
+    spawn,
     transition_plan,
 )
 from pipeline.host.control import Control
@@ -29,8 +30,6 @@ from pipeline.host.output import Output
 from pipeline.host.tail import Tail
 
 SURVEY_TIMEOUT_S = 30.0
-REHEARSAL = "EAGLEWATCH_REHEARSAL"
-"""As in ``contract.rehearsal``, whose dataclasses would cost the agent 1 MiB."""
 
 
 class Requests:
@@ -144,13 +143,13 @@ class Requests:
             "version": WIRE_VERSION,
             "code": os.path.basename(self._code_dir),
             "python": "%d.%d.%d" % sys.version_info[:3],
-            "user": probe.user_name(),
+            "user": probe.user_name(os.getuid()),
             "host": os.uname().nodename,
             "boot_id": procs.this_boot(),
             "boot_s": boot_s(),
             "pid": os.getpid(),
             "data_dir": self._data_dir,
-            "simulated": bool(os.environ.get(REHEARSAL)),
+            "simulated": bool(os.environ.get(spawn.ENV_REHEARSAL)),
         }
 
     def _watch(self, request: Request) -> Reply:

@@ -7,9 +7,10 @@ import os
 import stat
 from typing import Any, Dict, List, Tuple
 
-from pipeline.contract import layout, lineage
+from pipeline.contract import lineage
 from pipeline.contract.files import read_json
 from pipeline.contract.telemetry import number
+from pipeline.host import asked
 from pipeline.host.errors import FAILED, MISSING, USAGE, RequestError
 from pipeline.host.sample_lines import Reader
 from pipeline.host.settings_store import RESOLVED
@@ -62,12 +63,7 @@ def sample(data_dir: str, request: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def _open(data_dir: str, run: Any, which: str) -> Tuple[int, str]:
-    try:
-        run_directory = layout.run_dir(data_dir, run)
-    except ValueError as error:
-        raise RequestError(USAGE, str(error)) from None
-    if not os.path.isdir(run_directory):
-        raise RequestError(MISSING, "no run %r in %s" % (run, data_dir))
+    run_directory = asked.existing_run(data_dir, run)
     resolved = read_json(os.path.join(run_directory, RESOLVED))
     directory = lineage.output_directory(run_directory, "generate", resolved or {})
     if directory is None:

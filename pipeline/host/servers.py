@@ -5,15 +5,12 @@ absent. Nothing here signals anybody.
 """
 
 import os
-import pwd
 from typing import Any, Dict, List, Optional, Set, Tuple
 
-from pipeline.contract import layout
 from pipeline.contract.clock import boot_s
 from pipeline.contract.files import loads
-from pipeline.contract.stages import STAGES
-from pipeline.contract.telemetry import LIVE_STATES, NO_PERMISSION, missing
-from pipeline.host import managers, procs, server_lines, sockets, state
+from pipeline.contract.telemetry import NO_PERMISSION, missing
+from pipeline.host import managers, ours, probe, procs, server_lines, sockets
 
 LOOK_S = 5.0
 _COST = 250
@@ -114,14 +111,14 @@ class Servers:
         place = managers.seen_from(managers.parse(cgroup or ""), self._own_place)
         inner = place.containers[-1] if place.containers else None
         container = None if inner is None else "%s %s" % (inner.runtime, _container_name(inner) or inner.id[:12])
-        owner = _user(uid if place.unit_uid is None else place.unit_uid)
+        owner = probe.user_name(uid if place.unit_uid is None else place.unit_uid)
         return {
             "pid": pid,
             "start_ticks": stat.start_ticks,
             "engine": line.engine,
             "argv": server_lines.shown(words),
             "model": server_lines.model(line),
-            "user": _user(uid),
+            "user": probe.user_name(uid),
             "unit": place.unit if cgroup is not None else missing(NO_PERMISSION),
             "container": container if cgroup is not None else missing(NO_PERMISSION),
             "own_net": sockets.own_network(pid),
@@ -131,38 +128,22 @@ class Servers:
 
     def _now(self, known: Dict[str, Any], now: float) -> Dict[str, Any]:
         """The facts, and what may have changed: its port (a server listens once it has loaded), its age, whether our attempt lives."""
-        pid, ours = known["pid"], known["ours"]
+        pid, attempt = known["pid"], known["ours"]
         line = server_lines.recognise(_words(self._lines[pid]))
         assert line is not None
         port, port_from = _port(line, pid)
         up_s = round(max(0.0, now - known["start_ticks"] / _TICKS), 1)
         row = dict(known, port=port, port_from=port_from, up_s=up_s)
-        if isinstance(ours, dict) and ours["run"] is not None and self._lives(ours):
-            row["how_to_stop"] = "eaglewatch stop HOST --run %s --stage %s" % (ours["run"], ours["stage"])
+        if isinstance(attempt, dict) and ours.lives(self._data_dir, attempt):
+            row["how_to_stop"] = "eaglewatch stop HOST --run %s --stage %s" % (attempt["run"], attempt["stage"])
         return row
 
     def _ours(self, pid: int) -> Any:
-        """{run, stage, attempt} by the cookie in its environment; None without one; a missing word where that may not be read.
-
-        Run and stage are None when the attempt is none of this data directory's.
-        """
+        """As ``ours.attempt_of``; a missing word where the environment may not be read."""
         try:
-            environment = _head("/proc/%d/environ" % pid, 1 << 20)
+            return ours.attempt_of(pid, self._data_dir)
         except OSError as error:
-            return NO_PERMISSION if isinstance(error, PermissionError) else missing("error", error.strerror or "")
-        start = procs.COOKIE.encode() + b"="
-        attempt = next((one[len(start) :].decode("utf-8", "replace") for one in environment.split(b"\0") if one.startswith(start)), None)
-        if attempt is None:
-            return None
-        for run in _names(layout.runs_dir(self._data_dir)):
-            for stage in STAGES:
-                if _is_attempt(self._data_dir, run, stage, attempt):
-                    return {"run": run, "stage": stage, "attempt": attempt}
-        return {"run": None, "stage": None, "attempt": attempt[:80]}
-
-    def _lives(self, ours: Dict[str, Any]) -> bool:
-        run_directory = layout.run_dir(self._data_dir, ours["run"])
-        return state.view(layout.attempt_dir(run_directory, ours["stage"], ours["attempt"]))["state"] in LIVE_STATES
+            return probe.word_for(error)
 
     def _unseen(self) -> Optional[str]:
         if not os.path.exists("/proc/1"):
@@ -187,13 +168,6 @@ def _port(line: server_lines.Line, pid: int) -> Tuple[Optional[int], str]:
     return expected, "assumed" if asked is None else "argument"
 
 
-def _is_attempt(data_dir: str, run: str, stage: str, attempt: str) -> bool:
-    try:
-        return os.path.isdir(layout.attempt_dir(layout.run_dir(data_dir, run), stage, attempt))
-    except ValueError:
-        return False
-
-
 def _container_name(container: managers.Container) -> Optional[str]:
     """Docker's name of it, from the file that only root may read; asking its socket could keep the agent waiting."""
     if container.runtime != "docker":
@@ -210,15 +184,6 @@ def _uid(pid: int) -> Optional[int]:
         return os.stat("/proc/%d" % pid).st_uid
     except OSError:
         return None
-
-
-def _user(uid: Optional[int]) -> Optional[str]:
-    if uid is None:
-        return None
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
 
 
 def _words(data: bytes) -> List[str]:
@@ -239,10 +204,3 @@ def _head(path: str, size: int) -> bytes:
         return os.read(fd, size)
     finally:
         os.close(fd)
-
-
-def _names(directory: str) -> List[str]:
-    try:
-        return sorted(os.listdir(directory))
-    except OSError:
-        return []

@@ -6,12 +6,14 @@ import os
 from typing import Any, Dict, Optional, Tuple
 
 from pipeline.contract import layout
-from pipeline.contract.files import sync_directory, write_json
+from pipeline.contract.files import read_json, write_bytes, write_json
 from pipeline.contract.telemetry import LIVE_STATES
-from pipeline.host import state
+from pipeline.host import asked, state
 from pipeline.host.errors import BUSY, FAILED, USAGE, RequestError
 
 TOML, RESOLVED, _LOCK = "settings.toml", "settings.json", ".settings.lock"
+_PENDING = "settings.pending"
+"""Both, while they are being written: a kill between the two files is made good from it (``settle``)."""
 MAX_BYTES = 1 << 20
 
 
@@ -29,17 +31,16 @@ def check_data_dir(data_dir: str) -> None:
 
 
 def put(data_dir: str, request: Dict[str, Any]) -> Dict[str, Any]:
-    """Store settings: {written, sha256, toml}. A different copy stays, unless ``replace`` and no attempt is alive. Raises RequestError."""
+    """Store settings: {written, sha256, toml, kept}. A different copy stays, unless ``replace`` and no attempt is alive; then it is kept
+    beside the new one, under the name ``kept``. Raises RequestError.
+    """
     toml, resolved = request.get("toml"), request.get("resolved")
     if not isinstance(toml, str) or not isinstance(resolved, dict):
         raise RequestError(USAGE, "put-settings needs toml (text) and resolved (object)")
     data = toml.encode("utf-8", "surrogateescape")
     if len(data) > MAX_BYTES:
         raise RequestError(USAGE, f"settings of {len(data)} bytes: more than {MAX_BYTES}")
-    try:
-        run = layout.run_dir(data_dir, request.get("run"))  # type: ignore[arg-type]
-    except ValueError as error:
-        raise RequestError(USAGE, str(error)) from None
+    run = asked.run_dir(data_dir, request.get("run"))
     if os.path.basename(run) == layout.HOST_RUN:
         raise RequestError(USAGE, f"run name {layout.HOST_RUN} is kept for the host's own actions", "give the run another name")
     check_data_dir(data_dir)
@@ -49,6 +50,7 @@ def put(data_dir: str, request: Dict[str, Any]) -> Dict[str, Any]:
         lock = os.open(os.path.join(run, _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)  # held for milliseconds
+            _settle(run)
             return _put_locked(run, data, resolved, bool(request.get("replace")))
         finally:
             os.close(lock)
@@ -61,17 +63,65 @@ def _put_locked(run: str, data: bytes, resolved: Dict[str, Any], replace: bool) 
     before = read(run)
     if before is not None and before != data:
         if not replace:
-            return {"written": False, "sha256": digest(before), "toml": before.decode("utf-8", "replace")}
+            return {"written": False, "sha256": digest(before), "toml": before.decode("utf-8", "replace"), "kept": None}
         for stage, view in state.newest(run).items():
             if view["state"] in LIVE_STATES:
                 raise RequestError(
                     BUSY, f"{stage} is {view['state']} (attempt {view['attempt']}) with the present settings", "stop it first"
                 )
-    # The resolved copy first: whoever sees the text can rely on both.
-    write_json(os.path.join(run, RESOLVED), resolved)
+    kept = _keep(run, before) if before is not None and before != data else None
     if before != data:
-        _publish(os.path.join(run, TOML), data)
-    return {"written": before != data, "sha256": digest(data), "toml": data.decode("utf-8", "replace")}
+        text = data.decode("utf-8", "surrogateescape")
+        write_json(os.path.join(run, _PENDING), {"toml": text, "resolved": resolved, "before": _digest(before), "sha256": digest(data)})
+    _write(run, data, resolved)
+    return {"written": before != data, "sha256": digest(data), "toml": data.decode("utf-8", "replace"), "kept": kept}
+
+
+def settle(run: str) -> None:
+    """End what a ``put`` began that was killed, so that both files say the same; nothing where none was. Raises OSError."""
+    if not os.path.lexists(os.path.join(run, _PENDING)):
+        return
+    lock = os.open(os.path.join(run, _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _settle(run)
+    finally:
+        os.close(lock)
+
+
+def _settle(run: str) -> None:
+    pending = read_json(os.path.join(run, _PENDING))
+    if pending is None or any(view["state"] in LIVE_STATES for view in state.newest(run).values()):
+        return
+    toml, resolved, present = pending.get("toml"), pending.get("resolved"), read(run)
+    # Not over a text that somebody wrote by hand since.
+    if isinstance(toml, str) and isinstance(resolved, dict) and _digest(present) in (pending.get("before"), pending.get("sha256")):
+        _write(run, toml.encode("utf-8", "surrogateescape"), resolved)
+    else:
+        os.unlink(os.path.join(run, _PENDING))
+
+
+def _write(run: str, data: bytes, resolved: Dict[str, Any]) -> None:
+    """The resolved copy first: whoever sees the text can rely on both."""
+    write_json(os.path.join(run, RESOLVED), resolved)
+    if read(run) != data:
+        write_bytes(os.path.join(run, TOML), data)
+    if os.path.lexists(os.path.join(run, _PENDING)):
+        os.unlink(os.path.join(run, _PENDING))
+
+
+def _digest(data: Optional[bytes]) -> Optional[str]:
+    return None if data is None else digest(data)
+
+
+def _keep(run: str, before: bytes) -> str:
+    """Write the copy that is to be replaced to ``settings.toml.NNN``, the first number that is free; its name."""
+    number = 1
+    while os.path.lexists(os.path.join(run, "%s.%03d" % (TOML, number))):
+        number += 1
+    name = "%s.%03d" % (TOML, number)
+    write_bytes(os.path.join(run, name), before)
+    return name
 
 
 def read(run: str) -> Optional[bytes]:
@@ -112,21 +162,3 @@ class Digest:
         except OSError:
             self._key = self._sha256 = None
         return self._sha256
-
-
-def _publish(path: str, data: bytes) -> None:
-    temporary = f"{path}.tmp-{os.getpid()}"
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    try:
-        with os.fdopen(fd, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        try:
-            os.unlink(temporary)
-        except OSError:
-            pass
-        raise
-    sync_directory(os.path.dirname(path))

@@ -4,11 +4,12 @@ Files are parsed again only when they changed; a look once a second stays cheap.
 """
 
 import os
-from typing import Any, Dict, Optional
+from typing import Any, Dict, List, Optional
 
 from pipeline.contract import layout, telemetry
 from pipeline.contract.clock import boot_s, wall_to_boot_s
 from pipeline.contract.stages import STAGES
+from pipeline.errors import EXIT_USAGE
 from pipeline.host import filecache, procs
 from pipeline.host.verdict import Files, judge, number_or_0
 
@@ -62,6 +63,7 @@ def _view(directory: str, now: float) -> Dict[str, Any]:
         "exit": {"code": ended.get("code"), "signal": ended.get("signal"), "boot_s": _moved(ended.get("boot_s"), shift)} if ended else None,
         "receipt": read.receipt,
         "holder": read.holder() if state == telemetry.REFUSED else None,
+        "refused": None,
         "events": [_event(event, shift) for event in read.events.last],
     }
 
@@ -79,7 +81,8 @@ def newest(run_directory: str, now: Optional[float] = None) -> Dict[str, Dict[st
 def current(run_directory: str, stage: str, now: Optional[float] = None) -> Optional[Dict[str, Any]]:
     """The view of a stage's live attempt, else of its newest by the host's clock; None without any.
 
-    A newer attempt that was refused because of one of this stage's own attempts never hides that one.
+    A launch that was refused never hides what there is: of those that one of this stage's own attempts kept out, that one stands for the
+    stage; of all others the newest that got to work, with the newest launch as its ``refused``.
     """
     folder = layout.stage_dir(run_directory, stage)
     names = layout.attempts(run_directory, stage)
@@ -99,7 +102,27 @@ def current(run_directory: str, stage: str, now: Optional[float] = None) -> Opti
             break
         names.remove(first["attempt"])
         first = view(os.path.join(folder, holder), now)
-    return first
+    if first is None:
+        return None
+    older = names[names.index(first["attempt"]) + 1 :]
+    return _standing(first, [os.path.join(folder, name) for name in older], now)
+
+
+def _standing(newest: Dict[str, Any], older: List[str], now: Optional[float]) -> Dict[str, Any]:
+    """``newest``, or the newest of the ``older`` attempts (directories) that got to work, when that one did not."""
+    if not _was_refused(newest):
+        return newest
+    for directory in older:
+        one = view(directory, now)
+        if not _was_refused(one):
+            return dict(one, refused=newest)
+    return newest
+
+
+def _was_refused(one: Dict[str, Any]) -> bool:
+    """Whether it ended before any work: a stage looks at settings and input first, and ends with exit code 2 for what is wrong."""
+    code = (one["exit"] or {}).get("code")
+    return one["state"] in (telemetry.REFUSED, telemetry.LAUNCH_FAILED) or (one["state"] == telemetry.FAILED and code == EXIT_USAGE)
 
 
 def _claimed_s(directory: str) -> float:

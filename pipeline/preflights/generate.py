@@ -33,7 +33,7 @@ def add(report: Report, settings: Settings, run_directory: str) -> None:
 
 def _plan(settings: Settings, run_directory: str) -> Plan:
     """As the stage makes it, but nothing is written: a torn line stays."""
-    return Plan(settings, run_directory, None, None, verify_only=True, look=lambda doing: None)
+    return Plan(settings, run_directory, None, verify_only=True, look=lambda doing: None)
 
 
 def _about_prompts(plan: Plan) -> str:

@@ -3,13 +3,13 @@
 import os
 from typing import Any, cast
 
-from pipeline import disk, output_manifest
+from pipeline import disk
 from pipeline.paths import resolve
 from pipeline.preflights import common
-from pipeline.preflights.report import CannotTellError, NotSoError, Report
+from pipeline.preflights.report import Report
 from pipeline.schema import Settings
 from pipeline.sizes import size
-from pipeline.stages.vocab import VocabJob, open_job
+from pipeline.stages.vocab import open_job
 from pipeline.verifier_tokenizer import load_tokenizer
 
 _A_TOKEN_BYTES = 64
@@ -19,38 +19,19 @@ _A_TOKEN_BYTES = 64
 def add(report: Report, settings: Settings, run_directory: str) -> None:
     model = common.add_model(report, settings, run_directory)
     if model is None:
-        for name in ("tokenizer", "prepared data", "rows", "disk"):
+        for name in ("tokenizer", "prepared data", "disk"):
             report.unknown(name, "the model")
         return
     report.check(
         "tokenizer", lambda: load_tokenizer(model.path, settings.model.trust_remote_code), lambda one: f"loads, {len(one):,} tokens"
     )
     size_asked = settings.vocab.draft_vocab_size
-    job = report.check(
+    report.check(
         "prepared data",
         lambda: open_job(cast(Any, None), settings, run_directory),  # nothing that is asked of it here is the attempt's
         lambda one: f"{one.prepared}; {size_asked:,} of {one.model.vocab_size:,} tokens are to be chosen",
     )
-    if job is None:
-        report.unknown("rows", "the prepared data")
-    else:
-        report.check("rows", lambda: _check_rows(job), str)
     report.check("disk", lambda: _room(settings, run_directory, model.vocab_size), str)
-
-
-def _check_rows(job: VocabJob) -> str:
-    """Whether the file with the rows is the one that prepare checked."""
-    totals = (output_manifest.load(job.prepared, "prepare.output") or {}).get("totals")
-    told = totals.get("rows_sha256") if isinstance(totals, dict) else None
-    found = job.inputs["rows"]
-    if not isinstance(told, str):
-        raise CannotTellError(f"the manifest in {job.prepared} does not tell the hash of its rows", "run prepare again")
-    if told != found:
-        raise NotSoError(
-            f"the rows in {job.prepared} have the sha256 {found[:16]}, and prepare's manifest says {told[:16]}",
-            "they were changed since: run prepare again",
-        )
-    return f"sha256 {found[:16]}, as prepare's manifest says"
 
 
 def _room(settings: Settings, run_directory: str, vocab_size: int) -> str:

@@ -9,7 +9,6 @@ import msgspec
 
 from pipeline.errors import UserError
 
-RESPONSES, HOLDOUT = "responses.jsonl", "holdout.jsonl"
 _BLOCK_BYTES = 4 << 20
 _FRESH = "token ids are what everything is trained on: move the file away and generate it anew"
 T = TypeVar("T", bound=msgspec.Struct)

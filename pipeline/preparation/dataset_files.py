@@ -6,7 +6,6 @@ directory itself stays: the lock of its writer is in it, and other files may be.
 """
 
 import contextlib
-import hashlib
 import json
 import os
 import re
@@ -17,6 +16,7 @@ from typing import Any
 
 from pipeline.contract import lineage
 from pipeline.contract.files import read_json, sync_directory
+from pipeline.digests import sha256_of
 from pipeline.errors import StageError, UserError
 from pipeline.output_manifest import remove_leftovers
 from pipeline.preparation.selection import Sample
@@ -78,7 +78,7 @@ def write(directory: str, tokens_path: str, samples: Sequence[Sample], form: str
                 wrote(len(batch))
         file.flush()
         os.fsync(file.fileno())
-    sha256 = rows_sha256(path)
+    sha256 = sha256_of(path)
     name = f"data-{sha256[:16]}.arrow"
     os.rename(path, os.path.join(directory, name))
     # The two JSON files are datasets' own, of a row of the same form; only the name and the fingerprint are ours.
@@ -152,13 +152,7 @@ def is_same(built: str | None, present: str) -> bool:
         if not os.path.isfile(os.path.join(present, name)) or _read(os.path.join(present, name)) != _read(os.path.join(built, name)):
             return False
     path = os.path.join(present, rows_file(built) or "")
-    return os.path.isfile(path) and f"data-{rows_sha256(path)[:16]}.arrow" == os.path.basename(path)
-
-
-def rows_sha256(path: str) -> str:
-    """Raises OSError."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return os.path.isfile(path) and f"data-{sha256_of(path)[:16]}.arrow" == os.path.basename(path)
 
 
 def move_in(built: str, target: str) -> None:
@@ -179,6 +173,8 @@ def switch(built: str | None, target: str) -> None:
     for name in (_STATE, _INFO):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.join(target, name))
+    if os.path.isdir(target):
+        sync_directory(target)
 
 
 def tidy(output: str) -> None:

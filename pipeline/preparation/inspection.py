@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline.contract import lineage
+from pipeline.digests import sha256_of
 from pipeline.preparation import check, dataset_files, order, report
 from pipeline.preparation.job import Job
 
@@ -61,7 +62,7 @@ def inspect(job: Job, tokenizer: Any, path: str, holdout_path: str | None, train
 
 def against_manifest(job: Job, inspected: Inspected, found: dict[str, Any]) -> list[str]:
     """What the manifest says otherwise than the files."""
-    totals = found.get("totals") or {}
+    totals = found["totals"]
     problems = [] if found.get("complete") is True else [f"{lineage.NAME} says that the dataset is not complete"]
     problems += [
         f"{key} is {value}, and {lineage.NAME} says {totals.get(key)}"
@@ -70,13 +71,13 @@ def against_manifest(job: Job, inspected: Inspected, found: dict[str, Any]) -> l
     ]
     if found.get("fingerprint") != inspected.rows.fingerprint:
         problems.append(f"the token ids have the fingerprint {inspected.rows.fingerprint}, and {lineage.NAME} says another one")
-    problems += _order_problems(inspected, found.get("settings") or {})
+    problems += _order_problems(inspected, found["settings"])
     return problems
 
 
 def _order_problems(inspected: Inspected, settings: dict[str, Any]) -> list[str]:
     seed, share = settings.get("prepare.seed"), settings.get("prepare.validation_share")
-    if type(seed) is not int or not isinstance(share, (int, float)):
+    if type(seed) is not int or not isinstance(share, (int, float)) or not 0 <= share <= 1:
         return [f"{lineage.NAME} does not say by which seed and share the rows were ordered"]
     places, train, _ = order.arrange(inspected.rows.ids, seed, share)
     if places != list(range(len(places))) or train != inspected.train:
@@ -86,4 +87,4 @@ def _order_problems(inspected: Inspected, settings: dict[str, Any]) -> list[str]
 
 def _sha256(directory: str) -> str | None:
     name = dataset_files.rows_file(directory)
-    return dataset_files.rows_sha256(os.path.join(directory, name)) if name else None
+    return sha256_of(os.path.join(directory, name)) if name else None

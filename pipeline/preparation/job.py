@@ -10,9 +10,10 @@ from pipeline.attempt import Attempt
 from pipeline.checks_model import ModelInfo, check_model
 from pipeline.contract import lineage
 from pipeline.errors import UserError
+from pipeline.generation.records import HOLDOUTS, RESPONSES
 from pipeline.paths import resolve
 from pipeline.preparation import dataset_files
-from pipeline.preparation.answers import HOLDOUT, RESPONSES, AnswerFile
+from pipeline.preparation.answers import AnswerFile
 from pipeline.schema import Settings
 
 
@@ -25,8 +26,8 @@ class Job:
     model: ModelInfo
     found: dict[str, Any] | None
     """The output's manifest, as it was at the start."""
-    source_fingerprint: str | None
-    """Of the answers; None while generate is not complete."""
+    source: dict[str, Any] | None
+    """The manifest of the answers."""
     responses: AnswerFile
     holdout: AnswerFile
 
@@ -63,7 +64,7 @@ def open_job(attempt: Attempt, settings: Settings, run_directory: str) -> Job:
         output,
         model,
         found,
-        lineage.fingerprint("generate", source),
+        source,
         AnswerFile(os.path.join(generated, RESPONSES), complete),
-        AnswerFile(os.path.join(generated, HOLDOUT), complete),
+        AnswerFile(os.path.join(generated, HOLDOUTS), complete),
     )

@@ -14,8 +14,12 @@ SHOWN_PROBLEMS = 20
 MADE, UNCHANGED, VERIFIED = "done: {rows}", "nothing to do: the same rows are there, and sound: {rows}", "verified: {rows}"
 
 
-def conclude(job: Job, inspected: Inspected, counted: dict[str, Any], facts: list[report.Fact], outcome: str) -> None:
+def conclude(
+    job: Job, inspected: Inspected, counted: dict[str, Any], facts: list[report.Fact], outcome: str, outdated: str | None = None
+) -> None:
     """``counted``: of the choice of answers; ``facts``: the same in words; ``outcome``: MADE, UNCHANGED or VERIFIED, should all be well.
+
+    ``outdated``: why sound rows are not of the present input.
 
     Raises StageError when something is wrong with the rows.
     """
@@ -43,6 +47,7 @@ def conclude(job: Job, inspected: Inspected, counted: dict[str, Any], facts: lis
             "spot_checked": inspected.spot.checked if inspected.spot else 0,
             "spot_other_text": len(inspected.spot.other_text) if inspected.spot else 0,
             "unchanged": outcome != MADE,
+            "outdated": outdated,
             "output": job.output,
             **report.forecast_numbers(planned),
         }
@@ -51,7 +56,10 @@ def conclude(job: Job, inspected: Inspected, counted: dict[str, Any], facts: lis
         say(f"BAD {problem}")
     if problems:
         raise StageError(f"{len(problems)} things are wrong with the rows, the first: {problems[0]}; see the log and the receipt")
-    say(outcome.format(rows=f"{rows:,} rows, {inspected.rows.tokens:,} tokens in {job.output}"))
+    say(
+        outcome.format(rows=f"{rows:,} rows, {inspected.rows.tokens:,} tokens in {job.output}")
+        + (f"; OUTDATED: {outdated}" if outdated else "")
+    )
 
 
 def _forecast(job: Job, lengths: list[int]) -> tuple[Forecast | None, str | None]:

@@ -14,8 +14,10 @@ SHAPING = ("max_length_tokens", "min_loss_tokens", "validation_share", "mismatch
 """The settings that decide what the rows are."""
 
 
-def publish(job: Job, built: str, built_holdout: str | None, inspected: Inspected, counted: dict[str, Any]) -> bool:
+def publish(job: Job, built: str, built_holdout: str | None, inspected: Inspected, counted: dict[str, Any], answers: str) -> bool:
     """Publish the built datasets; True when the same ones are there already, and stay. Raises OSError, StageError.
+
+    ``answers``: fingerprint of those that were read.
 
     Until the manifest says that nothing is complete, the earlier rows are what they were; from then on until the end, a kill leaves
     either the earlier rows or the new ones, and a manifest that lets nobody use them: the next attempt makes the same rows and ends it.
@@ -27,23 +29,22 @@ def publish(job: Job, built: str, built_holdout: str | None, inspected: Inspecte
         for one, target in pairs:
             if one is not None:
                 dataset_files.move_in(one, target)
-        _manifest(job, inspected, counted, complete=False)
+        _manifest(job, inspected, counted, answers, complete=False)
         for one, target in pairs:
             dataset_files.switch(one, target)
-    _manifest(job, inspected, counted, complete=True)
+    _manifest(job, inspected, counted, answers, complete=True)
     dataset_files.tidy(job.output)
     return unchanged
 
 
-def _manifest(job: Job, inspected: Inspected, counted: dict[str, Any], complete: bool) -> None:
+def _manifest(job: Job, inspected: Inspected, counted: dict[str, Any], answers: str, complete: bool) -> None:
     output_manifest.publish(
         job.output,
         "prepare",
         job.attempt.id,
         complete=complete,
         fingerprint=inspected.rows.fingerprint,
-        # Of answers that were still being made: outdated as soon as they are complete, and until then.
-        inputs={"generate": job.source_fingerprint or "not complete", "model": job.model.fingerprint},
+        inputs={"generate": answers, "model": job.model.fingerprint},
         settings={f"prepare.{key}": getattr(job.settings.prepare, key) for key in SHAPING},
         totals={**inspected.totals, **counted},
         packages=PACKAGES,

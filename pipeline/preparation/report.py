@@ -77,19 +77,26 @@ def content_facts(numbers: dict[str, Any]) -> list[Fact]:
     ]
 
 
-def counts_facts(counts: Counts, max_length_tokens: int) -> list[Fact]:
-    """Of the choice of answers: what was left out, cut, or is not as the chat template gives it."""
-    out = {name: count for name, count in counts.left_out.items() if count}
-    words = f"{sum(out.values()):,} of {counts.read:,}" + (
+def counts_facts(counts: Counts, held_out: Counts, max_length_tokens: int) -> list[Fact]:
+    """Of the choice of answers: what was left out, cut, or is not as the chat template gives it. ``2 + 1 held out``: both choices."""
+    out = {name: count + held_out.left_out.get(name, 0) for name, count in counts.left_out.items()}
+    out = {name: count for name, count in out.items() if count}
+    left_out = _both(sum(counts.left_out.values()), sum(held_out.left_out.values()))
+    words = f"{left_out} of {_both(counts.read, held_out.read)}" + (
         f": {', '.join(f'{count:,} {name}' for name, count in out.items())}" if out else ""
     )
-    cut = f"{counts.cut:,} at {max_length_tokens:,} tokens, {counts.cut_tokens:,} tokens lost"
-    doubtful = f"{counts.mismatched_kept:,} kept that the chat template would not give, {counts.unchecked:,} not checked"
+    cut = f"{_both(counts.cut, held_out.cut)} at {max_length_tokens:,} tokens, {counts.cut_tokens + held_out.cut_tokens:,} tokens lost"
+    kept, unchecked = _both(counts.mismatched_kept, held_out.mismatched_kept), _both(counts.unchecked, held_out.unchecked)
+    doubtful = f"{kept} kept that the chat template would not give, {unchecked} not checked"
     return [
         ("left out", words, WARN if out else OK),
-        ("cut", cut, WARN if counts.cut else OK),
-        ("ids", doubtful, WARN if counts.mismatched_kept or counts.unchecked else OK),
+        ("cut", cut, WARN if counts.cut or held_out.cut else OK),
+        ("ids", doubtful, WARN if any(one.mismatched_kept or one.unchecked for one in (counts, held_out)) else OK),
     ]
+
+
+def _both(training: int, held_out: int) -> str:
+    return f"{training:,}" + (f" + {held_out:,} held out" if held_out else "")
 
 
 def spot_fact(spot: SpotCheck | None) -> Fact:

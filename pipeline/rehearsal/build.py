@@ -96,7 +96,7 @@ def _make(directory: str, steps: int) -> "dict[str, object]":
     tokenizer = build_tokenizer(model_directory)
     _say(f"tokenizer of {len(tokenizer):,} tokens, {prompts} prompts")
     prepared = build_prepared(os.path.join(directory, "prepared"), tokenizer)
-    _say(f"prepared data: {prepared['samples']} samples, {prepared['tokens']:,} tokens")
+    _say(f"ready-made data for --only extract: {prepared['samples']} samples, {prepared['tokens']:,} tokens")
     learn, unseen = (rendered(tokenizer, part) for part in chats.parts())
     model = new_model()
     _say(f"training the verifier on {len(learn)} chats, about a minute")

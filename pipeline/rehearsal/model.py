@@ -9,12 +9,9 @@ HIDDEN, LAYERS = 192, 12
 SHARD = "4MB"
 
 
-def new_model() -> Any:
-    """A model with random weights, float32, the same each time."""
-    import torch
-    from transformers import DeepseekV3Config, DeepseekV3ForCausalLM
-
-    shape: dict[str, Any] = {
+def shape() -> dict[str, Any]:
+    """What its config.json says."""
+    return {
         "vocab_size": VOCABULARY,
         "hidden_size": HIDDEN,
         "intermediate_size": 2 * HIDDEN,
@@ -45,7 +42,14 @@ def new_model() -> Any:
         "topk_method": "noaux_tc",
         "scoring_func": "sigmoid",
     }
-    config = DeepseekV3Config(**shape)
+
+
+def new_model() -> Any:
+    """A model with random weights, float32, the same each time."""
+    import torch
+    from transformers import DeepseekV3Config, DeepseekV3ForCausalLM
+
+    config = DeepseekV3Config(**shape())
     state = torch.random.get_rng_state()
     try:
         torch.manual_seed(SEED)

@@ -126,7 +126,7 @@ class Api:
         finish = await self._finished(http, request, events)
         if finish == ABORTED:
             raise ApiError(500 if self._engine.failure else 503, "the server is stopping, or its engine has died", "InternalServerError")
-        return JSONResponse(self._whole(request, finish, asked, head, chat))
+        return JSONResponse(await self._whole(request, finish, asked, head, chat))
 
     async def _finished(self, http: HttpRequest, request: Request, events: "asyncio.Queue[int | str]") -> str:
         """Why the request ended; a client that hangs up first frees its place in the batch."""
@@ -140,13 +140,13 @@ class Api:
             ended.cancel()
             gone.cancel()
 
-    def _whole(self, request: Request, finish: str, asked: Sampling, head: dict[str, Any], chat: bool) -> dict[str, Any]:
+    async def _whole(self, request: Request, finish: str, asked: Sampling, head: dict[str, Any], chat: bool) -> dict[str, Any]:
         choice: dict[str, Any] = {"index": 0, "finish_reason": finish, "logprobs": None, "stop_reason": None}
         if chat:
-            reasoning, content = self._text.parts(request.output)
+            reasoning, content = await self._text.parts(request.output)
             choice["message"] = {"role": "assistant", "content": content, "reasoning": reasoning, "reasoning_content": reasoning}
         else:
-            choice["text"] = self._text.plain(request.output)
+            choice["text"] = await self._text.plain(request.output)
         body = {**head, "object": "chat.completion" if chat else "text_completion", "choices": [choice], "usage": _usage(request)}
         if asked.return_token_ids:
             choice["token_ids"] = request.output
@@ -168,7 +168,7 @@ class Api:
             event: int | str = ""
             while isinstance(event := await events.get(), int):
                 ids.append(event)
-                delta = self._text.delta(ids, sent, chat)
+                delta = await self._text.delta(ids, sent, chat)
                 token_ids = {"token_ids": [event]} if asked.return_token_ids else {}
                 yield _event({**kind, **first, "choices": [{**_piece(chat, delta), **token_ids}]})
                 first = {}

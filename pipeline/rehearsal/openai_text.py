@@ -33,7 +33,7 @@ class ChatText:
             raise ApiError(400, f"token ids are from 0 to {len(self._tokenizer) - 1}", param="prompt")
         return prompt
 
-    async def _off_loop(self, work: Any, *arguments: Any) -> list[int]:
+    async def _off_loop(self, work: Any, *arguments: Any) -> Any:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, work, *arguments)
         except (UnicodeEncodeError, TypeError) as error:  # the tokenizer's way to say that a text is no Unicode
@@ -49,22 +49,28 @@ class ChatText:
             raise ApiError(400, f"the chat template refuses these messages: {error}", param="messages") from None
         return self._tokenizer.encode(rendered, add_special_tokens=False)
 
-    def plain(self, ids: list[int]) -> str:
+    async def plain(self, ids: list[int]) -> str:
         """As text, without special tokens."""
+        return await self._off_loop(self._plain, ids)
+
+    async def parts(self, ids: list[int]) -> tuple[str | None, str | None]:
+        """(reasoning, content) of an answer, each None when it is not there."""
+        return await self._off_loop(self._parts, ids)
+
+    def _plain(self, ids: list[int]) -> str:
         return self._tokenizer.decode(ids, skip_special_tokens=True)
 
-    def parts(self, ids: list[int]) -> tuple[str | None, str | None]:
-        """(reasoning, content) of an answer, each None when it is not there."""
-        text = self.plain(ids)
+    def _parts(self, ids: list[int]) -> tuple[str | None, str | None]:
+        text = self._plain(ids)
         if not self._reasoning:
             return None, text
         before, close, after = text.partition(CLOSE)
         reasoning = before.partition(OPEN)[2] if OPEN in before else before
         return reasoning, (after or None) if close else None
 
-    def delta(self, ids: list[int], sent: dict[str, str], chat: bool) -> dict[str, str]:
+    async def delta(self, ids: list[int], sent: dict[str, str], chat: bool) -> dict[str, str]:
         """What the last of ``ids`` adds to what was ``sent``; a character whose bytes are not complete waits."""
-        reasoning, content = self.parts(ids) if chat else (None, self.plain(ids))
+        reasoning, content = await self.parts(ids) if chat else (None, await self.plain(ids))
         added = {}
         for name, whole in (("reasoning", reasoning), ("content", content)):
             if whole and len(whole) > len(sent[name]) and not whole.endswith("�"):

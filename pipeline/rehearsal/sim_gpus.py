@@ -20,8 +20,9 @@ import os
 from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from pipeline.contract.clock import boot_id, boot_s
+from pipeline.host import procs, simulated_holds
 
-PATH_VARIABLE = "EAGLEWATCH_SIM_GPUS"
+PATH_VARIABLE = simulated_holds.PATH_VARIABLE
 NAME = "SIMULATED RTX PRO 6000"
 IDLE_W, IDLE_C, IDLE_MHZ, BUSY_MHZ = 30, 30, 210, 2400
 COMPACT_BYTES = 64 << 10
@@ -55,12 +56,8 @@ class Gpu(NamedTuple):
 
 def start_ticks(pid: int) -> Optional[int]:
     """Start time of a running process in clock ticks since boot; None if it is gone or a zombie."""
-    try:
-        with open("/proc/%d/stat" % pid, "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()
-        return None if fields[0] in b"ZX" else int(fields[19])
-    except (OSError, IndexError, ValueError):
-        return None
+    stat = procs.read_stat(pid)
+    return None if stat is None or stat.state in procs.DEAD else stat.start_ticks
 
 
 class State:

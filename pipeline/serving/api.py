@@ -1,24 +1,21 @@
 """Questions to the server over HTTP: is it well, which models has it, one token, its metrics. Any OpenAI-compatible server can answer."""
 
-import json
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from pipeline.serving import metrics
-from pipeline.visible import visible
-
-if TYPE_CHECKING:  # imported when it is used, so that an interpreter without it is told so in one line
-    import httpx
+from pipeline.serving import answers, metrics
+from pipeline.serving.answers import AnswerError
+from pipeline.serving.exchange import Exchange, NotNowError, Reply
 
 HEALTH_TIMEOUT_S = 10.0
-_MOST_METRICS_BYTES = 16 << 20
-_SHOWN = 300
+METRICS_TIMEOUT_S = 5.0
+_MOST_BYTES = 8 << 20
+"""Of an answer."""
+_TOKEN_CHARACTERS = 200
 _PASSING = (408, 425, 429)
 """Client errors that say "later"; 5xx do too."""
 
-
-class NotNowError(Exception):
-    """It did not answer, or not well; it may later. The message says how."""
+__all__ = ["Api", "NotNowError", "RefusedError", "Token"]
 
 
 class RefusedError(Exception):
@@ -35,103 +32,84 @@ class Token(NamedTuple):
 
 
 class Api:
-    """One server. Calls block, each with a deadline."""
+    """One server. Calls block, each with a deadline over all of it and a bound on what is read."""
 
     def __init__(self, base_url: str, key: str | None):
+        """Raises UserError for a key that no header can hold, StageError."""
         self.base_url = base_url
-        import httpx
-
-        # A proxy of the environment is for other machines; this one is ours.
-        self._client = httpx.Client(trust_env=False, headers={"Authorization": f"Bearer {key}"} if key else {})
+        self._exchange = Exchange(base_url, key)
         self._health = "/health"
 
     def close(self) -> None:
-        self._client.close()
+        """What is still asked in another thread ends with NotNowError."""
+        self._exchange.close()
 
     def health(self) -> float:
         """Milliseconds that it took to say that it is well. Raises NotNowError."""
         began = time.monotonic()
-        reply = self._get(self._health)
-        if reply.status_code in (404, 405) and self._health == "/health":
+        reply = self._get(self._health, HEALTH_TIMEOUT_S)
+        if reply.status in (404, 405) and self._health == "/health":
             self._health = "/v1/models"
-            reply = self._get(self._health)
-        if reply.status_code != 200:
-            raise NotNowError(f"{self._health} answers {reply.status_code}")
+            reply = self._get(self._health, HEALTH_TIMEOUT_S)
+        if reply.status != 200:
+            raise NotNowError(f"{self._health} answers {reply.status}")
         return (time.monotonic() - began) * 1000
 
-    def models(self) -> list[str]:
-        """Names that it serves. Raises NotNowError, RefusedError."""
-        reply = self._get("/v1/models")
-        self._check(reply, "/v1/models")
+    def models(self) -> list[answers.Model]:
+        """What it serves. Raises NotNowError, RefusedError."""
+        path = "/v1/models"
+        reply = self._get(path, HEALTH_TIMEOUT_S)
+        self._check(reply, path)
         try:
-            return [str(one["id"]) for one in reply.json()["data"]]
-        except (ValueError, KeyError, TypeError):
-            raise RefusedError("/v1/models answers no list of models; is it an OpenAI-compatible server?") from None
+            return answers.read(reply.data, answers.Models).data
+        except AnswerError as error:
+            raise RefusedError(f"{path} answers no list of models; is it an OpenAI-compatible server? {error}") from None
 
     def one_token(self, model: str, timeout_s: float) -> Token:
         """Ask for one token. Raises NotNowError, RefusedError."""
         path = "/v1/chat/completions"
+        deadline = time.monotonic() + timeout_s
         body = {"model": model, "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 1, "temperature": 0}
-        reply = self._request("POST", path, timeout_s, {**body, "return_token_ids": True})
-        if reply.status_code in (400, 422):
-            reply = self._request("POST", path, timeout_s, body)  # vLLM's own field; a strict server refuses it
+        reply = self._exchange.ask("POST", path, timeout_s, _MOST_BYTES, {**body, "return_token_ids": True})
+        if reply.status in (400, 422):  # return_token_ids is vLLM's own; a strict server refuses it
+            reply = self._exchange.ask("POST", path, max(1.0, deadline - time.monotonic()), _MOST_BYTES, body)
         self._check(reply, path)
         try:
-            answer = reply.json()
-            choice = answer["choices"][0]
-            message = choice.get("message") or {}
-            usage = answer.get("usage") or {}
-        except (ValueError, KeyError, TypeError, IndexError, AttributeError):
-            raise RefusedError(f"{path} answers no completion: {_shown(reply.text)}") from None
-        ids = choice.get("token_ids") or []
-        text = "".join(one for one in (message.get(key) for key in ("reasoning", "reasoning_content", "content")) if isinstance(one, str))
-        if not (ids or text or usage.get("completion_tokens")):
-            raise RefusedError(f"{path} answers without a token: {_shown(reply.text)}")
-        return Token(text, ids[0] if ids and isinstance(ids[0], int) else None, answer.get("model"))
+            return _token(answers.read(reply.data, answers.Completion))
+        except AnswerError as error:
+            raise RefusedError(f"{path} answers no completion: {error}") from None
+        except ValueError:
+            raise RefusedError(f"{path} answers without a token: {answers.error_text(reply.data)}") from None
 
     def metrics(self) -> metrics.Reading | None:
         """None where it has no /metrics. Raises NotNowError."""
-        reply = self._get("/metrics")
-        if reply.status_code == 404:
+        reply = self._get("/metrics", METRICS_TIMEOUT_S)
+        if reply.status == 404:
             return None
-        if reply.status_code != 200:
-            raise NotNowError(f"/metrics answers {reply.status_code}")
-        return metrics.read(reply.text[:_MOST_METRICS_BYTES])
+        if reply.status != 200:
+            raise NotNowError(f"/metrics answers {reply.status}")
+        return metrics.read(reply.data.decode(errors="replace"))
 
-    def _get(self, path: str) -> "httpx.Response":
-        return self._request("GET", path, HEALTH_TIMEOUT_S, None)
-
-    def _request(self, method: str, path: str, timeout_s: float, body: dict[str, Any] | None) -> "httpx.Response":
-        import httpx
-
-        try:
-            return self._client.request(method, self.base_url + path, json=body, timeout=timeout_s)
-        except httpx.TimeoutException:
-            raise NotNowError(f"{path}: no answer within {timeout_s:.0f} s") from None
-        except httpx.ConnectError:
-            raise NotNowError("connection refused") from None
-        except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
-            raise NotNowError(f"{path}: {_shown(str(error) or type(error).__name__)}") from None
+    def _get(self, path: str, timeout_s: float) -> Reply:
+        return self._exchange.ask("GET", path, timeout_s, _MOST_BYTES)
 
     @staticmethod
-    def _check(reply: "httpx.Response", path: str) -> None:
-        code = reply.status_code
+    def _check(reply: Reply, path: str) -> None:
+        code = reply.status
         if code in _PASSING or code >= 500:
-            raise NotNowError(f"{path} answers {code}: {_shown(_message(reply))}")
+            raise NotNowError(f"{path} answers {code}: {answers.error_text(reply.data)}")
         if code != 200:
-            hint = "; give the key as serve.env.VLLM_API_KEY" if code in (401, 403) else ""
-            raise RefusedError(f"{path} answers {code}: {_shown(_message(reply))}{hint}")
+            hint = "; give the key as VLLM_API_KEY, in the environment or in serve.env of the settings file" if code in (401, 403) else ""
+            raise RefusedError(f"{path} answers {code}: {answers.error_text(reply.data)}{hint}")
 
 
-def _message(reply: "httpx.Response") -> str:
-    """The text of OpenAI's error object, or whatever came."""
-    try:
-        value = json.loads(reply.text)
-        error = value.get("error", value)
-        return str(error.get("message") or error) if isinstance(error, dict) else str(error)
-    except (ValueError, AttributeError):
-        return reply.text
-
-
-def _shown(text: str) -> str:
-    return visible(" ".join(text.split()))[:_SHOWN]
+def _token(completion: answers.Completion) -> Token:
+    """Raises ValueError for an answer without a token."""
+    choice = next(iter(completion.choices), answers.Choice())
+    message: Any = choice.message or answers.Message()
+    ids, count = choice.token_ids or [], completion.usage.completion_tokens if completion.usage else None
+    text = "".join(filter(None, (message.reasoning, message.reasoning_content, message.content)))
+    if not (ids or text or count):
+        raise ValueError
+    known = bool(ids) and 0 <= ids[0] < 1 << 31
+    return Token(text[:_TOKEN_CHARACTERS], ids[0] if known else None, completion.model)

@@ -16,7 +16,7 @@ from pipeline.serving.log_lines import Lines
 
 SETTLE_S, TERM_S = 3.0, 5.0
 """What outlives the server's main process gets the first to go by itself, then SIGTERM, then the second before SIGKILL."""
-_POLL_S = 0.05
+_POLL_S, _WAKE_S = 0.05, 0.5
 _READ_BYTES = 1 << 16
 
 
@@ -101,19 +101,26 @@ class Child:
         if self._told:
             return False
         self._told = True
-        stat = procs.read_stat(self.pid)
         procs.signal_process(self._identity, signal.SIGTERM)
-        if stat is not None and stat.state in "Tt":
-            procs.signal_process(self._identity, signal.SIGCONT)  # a frozen process could not act on it
         return True
 
     def await_end(self, timeout_s: float) -> bool:
         """Whether the main process has ended within this time."""
-        try:
-            self._process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            return False
-        return True
+        deadline = time.monotonic() + timeout_s
+        while True:
+            if self._told:
+                self._wake()
+            try:
+                self._process.wait(max(0.0, min(_WAKE_S, deadline - time.monotonic())))
+                return True
+            except subprocess.TimeoutExpired:
+                if time.monotonic() >= deadline:
+                    return False
+
+    def _wake(self) -> None:
+        stat = procs.read_stat(self.pid)
+        if stat is not None and stat.state in "Tt":
+            procs.signal_process(self._identity, signal.SIGCONT)  # frozen, or freezing when the SIGTERM came: it could not act on it
 
     def end_others(self) -> list[int]:
         """End what outlived the main process: time to go by itself, SIGTERM, time, SIGKILL. Returns the pids that were signalled."""

@@ -3,7 +3,9 @@
 import re
 from typing import NamedTuple
 
-_LINE = re.compile(r"^([A-Za-z_:][\w:]*)(?:\{[^\n]*\})?[ \t]+(\S+)", re.MULTILINE)
+_LINE = re.compile(r"^([A-Za-z_:][\w:]*)(?:\{[^\n]*\})?[ \t]+(\S{1,40})(?!\S)", re.MULTILINE)
+_MOST = float(1 << 53)
+"""Beyond that no counter was counted."""
 _NAMES = {
     "running": ("vllm:num_requests_running",),
     "waiting": ("vllm:num_requests_waiting",),
@@ -35,13 +37,14 @@ def read(text: str) -> Reading:
     """The metrics of all engines together. What is no number is left out."""
     values: dict[str, list[float]] = {}
     wanted = {name for names in _NAMES.values() for name in names}
-    for name, value in _LINE.findall(text):
+    for line in _LINE.finditer(text):
+        name, value = line.groups()
         if name in wanted:
             try:
                 number = float(value)
             except ValueError:
                 continue
-            if 0 <= number < float("inf"):
+            if 0 <= number <= _MOST:
                 values.setdefault(name, []).append(number)
     found: dict[str, float] = {}
     for field, names in _NAMES.items():

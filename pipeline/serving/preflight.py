@@ -41,9 +41,10 @@ def check_program(settings: Settings) -> tuple[list[str], dict[str, str]]:
     words, environment = command.command(settings), command.environment(serve)
     if not serve.program and not command.has_vllm():
         raise UserError(f"{sys.executable} has no vllm; name another interpreter for serve, or set serve.program")
-    if shutil.which(words[0], path=environment.get("PATH")) is None:
+    program = shutil.which(words[0], path=environment.get("PATH"))
+    if program is None:
         raise UserError(f"serve.program: no such program: {words[0]}")
-    words[0] = shutil.which(words[0], path=environment.get("PATH")) or words[0]
+    words[0] = program
     return words, environment
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from pipeline.errors import StageError
+from pipeline.serving.answers import shown
 from pipeline.serving.api import Api, NotNowError, RefusedError, Token
 from pipeline.serving.patience import LOOK_S, patiently
 
@@ -60,12 +61,13 @@ def _prove(api: Api, model: str, deadline: float, look: Callable[[], None], say:
 
 
 def _ask(api: Api, model: str, timeout_s: float, look: Callable[[], None]) -> Token:
-    names = patiently(api.models, look)
+    names = [one.id for one in patiently(api.models, look)]
     if model not in names:
-        raise StageError(f"the server has the models {', '.join(map(repr, names[:5]))}, not {model!r}; look at serve.served_model_name")
+        there = ", ".join(repr(shown(name)) for name in names[:5]) or "none"
+        raise StageError(f"the server has the models {there}, not {model!r}; look at serve.served_model_name")
     token = patiently(lambda: api.one_token(model, timeout_s), look)
     if token.model != model:
-        raise StageError(f"asked for {model!r}, the server answered as {token.model!r}")
+        raise StageError(f"asked for {model!r}, the server answered as {token.model and shown(token.model)!r}")
     return token
 
 

@@ -57,13 +57,15 @@ class Teller:
         self._known[label] = [label, visible(text), level]
         self._publish([])
 
-    def answered(self, milliseconds: float, reading: Reading | None) -> None:
-        """It is up; ``reading`` is None where it has no metrics."""
+    def answered(self, milliseconds: float, reading: Reading | None, why_not: str | None = None) -> None:
+        """It is up; ``reading`` is None where it has no metrics, or did not give them (``why_not``)."""
         now = boot_s()
         self._answered_s = now
         facts = [["answers", f"in {milliseconds:.0f} ms", OK]]
         if reading is None:
-            facts.append(["metrics", "not given by this server", OK])
+            self._before = None
+            unknown = ["metrics", "not given by this server", OK] if why_not is None else ["metrics", visible(f"unknown: {why_not}"), WARN]
+            facts.append(unknown)
         else:
             facts += self._metrics(now, reading)
             self._before = (now, reading)

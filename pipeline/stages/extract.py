@@ -7,22 +7,23 @@ import argparse
 import random
 import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
-from pipeline import interpreter, ledger, manifest, preflight, verify
+from pipeline import interpreter, ledger, manifest, preflight, rows_lock, verify
 from pipeline.attempt import Attempt
 from pipeline.contract import events
 from pipeline.contract.telemetry import FINISHING, LOADING, STEADY, VERIFYING
 from pipeline.engines import Engine, make_engine
-from pipeline.errors import StageError
+from pipeline.errors import StageError, UserError
 from pipeline.partial import clean_up
+from pipeline.paths import resolve
 from pipeline.preflight import Plan
 from pipeline.schema import Settings
 from pipeline.sizes import size
 from pipeline.stages.extract_meter import Meter
 from pipeline.store import Store
 
-NEEDED_PACKAGES = ("torch", "transformers", "safetensors", "datasets", "numpy")
+NEEDED_PACKAGES = ("torch", "transformers", "safetensors", "datasets", "numpy", "msgspec")
 REREAD_ALL_BELOW_SAMPLES = 400
 REREAD_ALL_UP_TO_BYTES = 2 * 10**9
 REREAD_SHARE = 0.01
@@ -45,12 +46,19 @@ def run(attempt: Attempt, settings: Settings, run_directory: str, arguments: arg
 
     ``--limit``: only the first that many rows. Raises StageError, UserError, Interrupted.
     """
+    with rows_lock.held(resolve(run_directory, settings.extract.data, "extract.data"), write=False):
+        _run(attempt, settings, run_directory, arguments)
+
+
+def _run(attempt: Attempt, settings: Settings, run_directory: str, arguments: argparse.Namespace) -> None:
     limit, verify_only = arguments.limit, arguments.verify
     meter = Meter(attempt)
     attempt.progress.phase(LOADING, note="checking the input")
     plan = preflight.make_plan(settings, run_directory, limit, verify_only)
     meter.start(plan)
     attempt.raise_if_stopped()
+    if plan.others:
+        _verify_others(plan, attempt, meter)
     if plan.missing and not verify_only:
         clean_up(plan.output)  # before the space is measured, and before half an hour of loading
         preflight.check_space(plan)
@@ -149,6 +157,27 @@ def _check(plan: Plan, attempt: Attempt, meter: Meter, everything: bool) -> tupl
     attempt.raise_if_stopped()
     attempt.event(events.VERIFIED, files=len(indices) + len(bad_names), bad=len(problems))
     return problems, len(indices) - (len(problems) - len(bad_names))
+
+
+def _verify_others(plan: Plan, attempt: Attempt, meter: Meter) -> NoReturn:
+    """Re-read files that are of other data than the present, by their writer's record, and say both. Always ends in an error."""
+    attempt.progress.phase(VERIFYING, note="of other data or another model")
+    indices = sorted(plan.ledger)
+    meter.verifying_begins(len(indices), 0)
+    threads = plan.settings.extract.writer_threads
+    problems = verify.check_files(plan, plan.ledger, indices, threads, meter.verified, attempt.stop, verify.check_by_ledger)
+    attempt.raise_if_stopped()
+    attempt.event(events.VERIFIED, files=len(indices), bad=len(problems))
+    shown = [f"{name}: {problem}" for name, problem in problems[:SHOWN_PROBLEMS]]
+    sound = len(indices) - len(problems)
+    receipt = {"verified": False, "verified_samples": sound, "bad": len(problems), "bad_files": shown, "others": plan.others}
+    attempt.receipt({**receipt, "samples": len(indices), "output": plan.output})
+    for line in shown:
+        meter.say(f"BAD {line}")
+    words = f"{len(indices):,} files re-read, {len(problems):,} bad" + (
+        f", the first: {shown[0]}" if shown else ", all as they were written"
+    )
+    raise (StageError if problems else UserError)(f"{words}; but {plan.others}")
 
 
 def _finish(plan: Plan, attempt: Attempt, meter: Meter, problems: list[verify.Problem], sound: int) -> None:

@@ -25,6 +25,7 @@ from pipeline.generation.records import FAILED, HOLDOUTS, RESPONSES, AppendFile
 from pipeline.generation.server import Server, find_server
 from pipeline.generation.watch import Watch
 from pipeline.log import say
+from pipeline.overrides import settle
 from pipeline.schema import Settings
 
 NEEDED_PACKAGES = ("msgspec", "openai", "httpx", "tenacity", "transformers", "datasets", "pyarrow")
@@ -54,8 +55,10 @@ def run(attempt: Attempt, settings: Settings, run_directory: str, arguments: arg
 
     attempt.progress.phase(LOADING)
     meter = Meter(attempt, settings.generate.require_reasoning)
-    plan = Plan(settings, run_directory, arguments.limit, arguments.greedy_holdout, arguments.verify, look)
+    settings = identity.hold_out(settings, arguments.greedy_holdout)
+    plan = Plan(settings, run_directory, arguments.limit, arguments.verify, look)
     try:
+        settle(attempt, run_directory, arguments.override, plan.other_model_files())
         meter.start(plan)
         served_as = identity.served_model(plan.found)
         if not arguments.verify:
@@ -136,6 +139,7 @@ def _publish(plan: Plan, attempt: Attempt, complete: bool, fingerprint: str | No
         settings=identity.shaping(plan.settings.generate),
         totals=totals,
         packages=_PACKAGES_KEPT,
+        sources=plan.source_files,
     )
 
 

@@ -7,11 +7,12 @@ what an earlier attempt made. The same answers and settings give the same files,
 import argparse
 import os
 
-from pipeline import interpreter
+from pipeline import interpreter, rows_lock
 from pipeline.attempt import Attempt
 from pipeline.contract.telemetry import FINISHING, LOADING, STEADY, VERIFYING
 from pipeline.errors import StageError, UserError
 from pipeline.log import say
+from pipeline.overrides import settle
 from pipeline.preparation import check, dataset_files, order, report
 from pipeline.preparation.answers import AnswerFile, Tokens
 from pipeline.preparation.inspection import against_manifest, inspect
@@ -19,10 +20,12 @@ from pipeline.preparation.job import Job, open_job, output_directory
 from pipeline.preparation.outcome import MADE, UNCHANGED, VERIFIED, conclude
 from pipeline.preparation.publication import publish
 from pipeline.preparation.selection import Sample, Selection
+from pipeline.preparation.source import Reading, differences, outdated
+from pipeline.progress import WARN
 from pipeline.schema import Settings
 from pipeline.verifier_tokenizer import load_tokenizer
 
-NEEDED_PACKAGES = ("datasets", "numpy", "transformers")
+NEEDED_PACKAGES = ("datasets", "numpy", "transformers", "msgspec")
 _LOOK_EVERY = 64
 
 
@@ -41,25 +44,29 @@ def run(attempt: Attempt, settings: Settings, run_directory: str, arguments: arg
     attempt.progress.phase(LOADING, note="the model's config, the answers, the tokenizer")
     job = open_job(attempt, settings, run_directory)
     try:
-        if arguments.verify:
-            _verify(job)
-        else:
-            _make(job)
+        with rows_lock.held(job.output, write=not arguments.verify):
+            if arguments.verify:
+                _verify(job)
+            else:
+                _make(job, arguments.override)
     except OSError as error:
         raise StageError(f"{error.filename or job.output}: {error.strerror or ' '.join(str(error).split())}") from None
 
 
-def _make(job: Job) -> None:
+def _make(job: Job, override: str | None) -> None:
     if not os.path.isfile(job.responses.path):
         raise UserError(f"generate.output: there is no {job.responses.path}; run generate first")
     building = dataset_files.begin(job.output)
     tokenizer = load_tokenizer(job.model.path, job.settings.model.trust_remote_code)
     job.attempt.raise_if_stopped()
-    answers = job.responses.count() + job.holdout.count()
+    held_out_answers = job.holdout.count()
+    answers = job.responses.count() + held_out_answers
     say(f"{answers:,} answers in {os.path.dirname(job.responses.path)}")
-    job.attempt.progress.phase(STEADY, total=answers, note="reading the answers")
-    held_out = _select(job, job.holdout, os.path.join(building, "holdout-tokens"), 0)
-    chosen = _select(job, job.responses, os.path.join(building, "tokens"), held_out.counts.read, frozenset(held_out.prompts))
+    job.attempt.progress.phase(STEADY, total=answers, held_out_total=held_out_answers, note="reading the answers")
+    reading = Reading()
+    held_out = _select(job, job.holdout, os.path.join(building, "holdout-tokens"), reading)
+    chosen = _select(job, job.responses, os.path.join(building, "tokens"), reading, frozenset(held_out.prompts))
+    settle(job.attempt, job.run_directory, override, differences(reading, job.source, os.path.dirname(job.responses.path)))
     rows, train = _arrange(job, chosen)
     holdout_rows = sorted(held_out.samples, key=lambda sample: order.order_key(job.settings.prepare.seed, sample.id))
     job.attempt.progress.update(note="writing the rows")
@@ -72,23 +79,27 @@ def _make(job: Job) -> None:
     job.attempt.raise_if_stopped()
     job.attempt.progress.phase(FINISHING, note=None)
     counted = {**report.counted(chosen.counts), "holdout": report.counted(held_out.counts)}
-    unchanged = not inspected.problems and publish(job, built, built_holdout, inspected, counted)
+    unchanged = not inspected.problems and publish(job, built, built_holdout, inspected, counted, reading.fingerprint)
     conclude(
         job,
         inspected,
         counted,
-        report.counts_facts(chosen.counts, job.settings.prepare.max_length_tokens),
+        report.counts_facts(chosen.counts, held_out.counts, job.settings.prepare.max_length_tokens),
         UNCHANGED if unchanged else MADE,
     )
 
 
-def _select(job: Job, source: AnswerFile, tokens_path: str, done: int, held_out_prompts: frozenset[bytes] = frozenset()) -> Selection:
+def _select(
+    job: Job, source: AnswerFile, tokens_path: str, reading: Reading, held_out_prompts: frozenset[bytes] = frozenset()
+) -> Selection:
+    done = len(reading)
     with open(tokens_path, "wb") as spill:
         selection = Selection(
             "holdout" if source is job.holdout else "train", job.settings.prepare, job.model.vocab_size, spill, held_out_prompts
         )
         for line, answer in source.answers(Tokens):
             selection.take(answer, source.path, line)
+            reading.add(answer, selection.split)
             if selection.counts.read % _LOOK_EVERY == 0:
                 job.attempt.raise_if_stopped()
                 job.attempt.progress.update(done=done + selection.counts.read, tokens=selection.tokens)
@@ -125,13 +136,14 @@ def _verify(job: Job) -> None:
     """Of what is there: the rows against themselves and the manifest, some of them against their answers."""
     if job.found is None:
         raise UserError(f"prepare.output: {job.output} holds nothing that prepare made; run prepare first")
-    totals = job.found.get("totals") or {}
-    planned, train = totals.get("samples"), totals.get("train_samples")
+    totals = job.found["totals"]
+    planned, train = (totals[key] if type(totals.get(key)) is int else None for key in ("samples", "train_samples"))
     tokenizer = load_tokenizer(job.model.path, job.settings.model.trust_remote_code)
     job.attempt.progress.phase(VERIFYING, total=planned, verify_total=planned, verified=0, bad=0, note="re-reading the rows")
     holdout = job.holdout_output if totals.get("holdout_samples") else None
-    inspected = inspect(job, tokenizer, job.output, holdout, train if isinstance(train, int) else 0)
+    inspected = inspect(job, tokenizer, job.output, holdout, train or 0)
     inspected.problems.extend(against_manifest(job, inspected, job.found))
     job.attempt.progress.phase(FINISHING, note=None, done=len(inspected.rows.ids))
     counted = {key: totals.get(key) for key in ("answers", "left_out", "cut", "cut_tokens", "mismatched", "unchecked", "holdout")}
-    conclude(job, inspected, counted, [], VERIFIED)
+    why = outdated(job)
+    conclude(job, inspected, counted, [("outdated", why, WARN)] if why else [], VERIFIED, why)

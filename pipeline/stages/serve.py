@@ -8,7 +8,7 @@ import contextlib
 import time
 from typing import Any
 
-from pipeline import interpreter
+from pipeline import interpreter, redaction
 from pipeline.attempt import Attempt, Interrupted
 from pipeline.contract import events
 from pipeline.contract.clock import boot_s
@@ -51,7 +51,8 @@ def run(attempt: Attempt, settings: Settings, _run_directory: str, _arguments: a
     attempt.progress.phase(LOADING, note="checking the model", up=False)
     model, words, environment = preflight.check(settings)
     attempt.raise_if_stopped()
-    teller.say(f"{model.model_type} of {model.path} ({model.weight_files} files, {size(model.weight_bytes)}); starting: {' '.join(words)}")
+    starting = " ".join(redaction.words(words))
+    teller.say(f"{model.model_type} of {model.path} ({model.weight_files} files, {size(model.weight_bytes)}); starting: {starting}")
     attempt.progress.update(note="starting the server", load_done=0, load_total=model.weight_files)
     child = Child(words, environment, attempt.id, attempt.by_hand, teller.passed_on, teller.line)
     attempt.event(events.SERVER_STARTED, pid=child.pid)
@@ -163,11 +164,12 @@ class _Service:
                 self._attempt.event(events.SERVICE_DOWN, message=str(error))
                 self._teller.say(f"DOWN: the server does not answer: {error}")
             return
+        reading, why_not = None, None
         try:
             reading = patiently(self._api.metrics, self._look)
-        except NotNowError:
-            reading = None
-        self._teller.answered(milliseconds, reading)
+        except NotNowError as error:
+            why_not = str(error)
+        self._teller.answered(milliseconds, reading, why_not)
         if not self._up:
             self._went_up("the server answers again", None)
 

@@ -9,14 +9,15 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline import interpreter, output_manifest
+from pipeline import interpreter, output_manifest, rows_lock
 from pipeline.attempt import Attempt
 from pipeline.checks_model import ModelInfo, check_model
 from pipeline.contract import lineage
 from pipeline.contract.telemetry import FINISHING, LOADING, STEADY, VERIFYING
+from pipeline.digests import sha256_of
 from pipeline.errors import StageError, UserError
 from pipeline.paths import resolve
-from pipeline.preparation.dataset_files import rows_file, rows_sha256
+from pipeline.preparation.dataset_files import rows_file
 from pipeline.schema import Settings
 from pipeline.verifier_tokenizer import load_tokenizer, tokenizer_fingerprint
 from pipeline.vocabulary import files
@@ -25,7 +26,7 @@ from pipeline.vocabulary.mapping import Mapping
 from pipeline.vocabulary.outcome import conclude, describe
 from pipeline.vocabulary.special_tokens import forced_tokens
 
-NEEDED_PACKAGES = ("torch", "transformers", "datasets", "numpy", "speculators")
+NEEDED_PACKAGES = ("torch", "transformers", "datasets", "numpy", "speculators", "msgspec")
 PACKAGES = ("speculators", "transformers", "torch", "numpy")
 _NICENESS = 10
 
@@ -50,7 +51,7 @@ class VocabJob:
     found: dict[str, Any] | None
     """The output's manifest, as it was at the start."""
     inputs: dict[str, str]
-    """Fingerprints of what the mapping is made of."""
+    """Fingerprints of what the mapping is made of; of the rows' token ids (``prepare``) once they are counted."""
 
 
 def run(attempt: Attempt, settings: Settings, run_directory: str, arguments: argparse.Namespace) -> None:
@@ -58,8 +59,9 @@ def run(attempt: Attempt, settings: Settings, run_directory: str, arguments: arg
     _be_modest()
     attempt.progress.phase(LOADING, note="the model's config, the prepared rows, the tokenizer")
     try:
-        job = open_job(attempt, settings, run_directory)
-        _verify(job) if arguments.verify else _make(job)
+        with rows_lock.held(resolve(run_directory, settings.prepare.output, "prepare.output"), write=False):
+            job = open_job(attempt, settings, run_directory)
+            _verify(job) if arguments.verify else _make(job)
     except OSError as error:
         where = error.filename or settings.vocab.output
         raise StageError(f"{where}: {error.strerror or ' '.join(str(error).split())}") from None
@@ -83,12 +85,10 @@ def open_job(attempt: Attempt, settings: Settings, run_directory: str) -> VocabJ
         raise UserError(f"vocab.draft_vocab_size: {size} is more than the verifier's vocabulary of {model.vocab_size}; lower it")
     prepared = resolve(run_directory, settings.prepare.output, "prepare.output")
     rows = rows_file(prepared)
-    source = output_manifest.load(prepared, "prepare.output") or {}
     if rows is None:
         raise UserError(f"prepare.output: {prepared} holds no dataset that prepare made; run prepare first")
     inputs = {
-        "prepare": lineage.fingerprint("prepare", source) or "not complete",
-        "rows": rows_sha256(os.path.join(prepared, rows)),  # the loss masks too, which prepare's fingerprint leaves out
+        "rows": sha256_of(os.path.join(prepared, rows)),  # the loss masks too, which prepare's fingerprint leaves out
         "tokenizer": tokenizer_fingerprint(model.path),
         "model": model.fingerprint,
     }
@@ -104,7 +104,7 @@ def _make(job: VocabJob) -> None:
     job.attempt.raise_if_stopped()
     outcome = describe(counts, forced, vocab.draft_vocab_size, vocab.coverage_sizes)
     files.write(building, counts.frequencies(), outcome.mapping.d2t, outcome.mapping.t2d)
-    sums = {name: files.sha256(os.path.join(building, name)) for name in files.names(vocab.draft_vocab_size)}
+    sums = {name: sha256_of(os.path.join(building, name)) for name in files.names(vocab.draft_vocab_size)}
     job.attempt.progress.phase(VERIFYING, note="reading the files back")
     totals = {**outcome.totals, "files": sums}
     problems = files.damage(building, {"totals": totals}) + _read_back(building, counts, outcome.mapping)
@@ -119,11 +119,13 @@ def _count(job: VocabJob) -> TokenCounts:
         job.attempt.raise_if_stopped()
         job.attempt.progress.update(done=rows, tokens=tokens)
 
-    source = output_manifest.load(job.prepared, "prepare.output") or {}
-    job.attempt.progress.phase(STEADY, total=(source.get("totals") or {}).get("samples"), note="counting tokens")
+    source = output_manifest.load(job.prepared, "prepare.output")
+    samples = source["totals"].get("samples") if source else None
+    job.attempt.progress.phase(STEADY, total=samples if type(samples) is int else None, note="counting tokens")
     counts = count_tokens(job.prepared, job.model.vocab_size, counted)
     if not counts.distinct:
         raise StageError(f"{job.prepared}: none of the tokens of its {counts.rows:,} rows is learnt from; run prepare again")
+    job.inputs["prepare"] = counts.fingerprint  # of what was read, whatever prepare's manifest tells of
     return counts
 
 
@@ -172,16 +174,15 @@ def _verify(job: VocabJob) -> None:
     """The files against the manifest, the manifest against the present rows, tokenizer and sizes, the counts against the rows."""
     if job.found is None:
         raise UserError(f"vocab.output: {job.output} holds nothing that vocab made; run vocab first")
-    totals = job.found.get("totals") or {}
+    totals, forced = job.found["totals"], files.forced_of(job.found)
+    counts = _count(job)
     wrong = files.differences(job.found, job.inputs, job.settings.vocab.draft_vocab_size, job.model.vocab_size)
     if wrong:
         raise UserError(f"vocab.output: {job.output}: {'; '.join(wrong)}; run vocab again")
     problems = [] if job.found.get("complete") is True else [f"{lineage.NAME} says that the mapping is not complete"]
     problems += files.damage(job.output, job.found)
-    counts = _count(job)
     job.attempt.progress.phase(VERIFYING, note="comparing")
-    if not problems:
-        forced = {int(token): text for token, text in totals["forced"].items()}
+    if not problems and forced is not None:
         outcome = describe(counts, forced, job.settings.vocab.draft_vocab_size, job.settings.vocab.coverage_sizes)
         problems += _read_back(job.output, counts, outcome.mapping)
         totals = {**outcome.totals, "files": totals["files"]}

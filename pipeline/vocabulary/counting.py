@@ -1,11 +1,13 @@
 """How often each token of the verifier's vocabulary is learnt from in the prepared rows."""
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from pipeline.checks_data import ROWS_AT_ONCE
 from pipeline.errors import UserError
+from pipeline.visible import error_line
 
 
 @dataclass(frozen=True)
@@ -17,6 +19,8 @@ class TokenCounts:
     anywhere: Any
     """Occurrences, prompts included."""
     rows: int
+    fingerprint: str
+    """Of the rows' token ids, as pipeline.checks_data computes it."""
 
     @property
     def distinct(self) -> int:
@@ -42,9 +46,9 @@ def count_tokens(path: str, vocab_size: int, counted: Callable[[int, int], None]
         data: Any = datasets.load_from_disk(path)
         rows = data.select_columns(["input_ids", "loss_mask"]).with_format("arrow")
     except Exception as error:  # a damaged dataset raises whatever pyarrow, json or the features' parser happen to raise
-        text = " ".join(str(error).split())[:300] or type(error).__name__
-        raise UserError(f"prepare.output: {path} cannot be read as prepared data: {text}; run prepare again") from None
+        raise UserError(f"prepare.output: {path} cannot be read as prepared data: {error_line(error)}; run prepare again") from None
     learnt, anywhere = numpy.zeros(vocab_size, "int64"), numpy.zeros(vocab_size, "int64")
+    digest = hashlib.sha256()
     total = 0
     for start in range(0, len(rows), ROWS_AT_ONCE):
         table = rows[start : start + ROWS_AT_ONCE].combine_chunks()
@@ -54,9 +58,11 @@ def count_tokens(path: str, vocab_size: int, counted: Callable[[int, int], None]
                 f"prepare.output: {path}: rows {start} to {start + len(table) - 1} hold ids outside the vocabulary of {vocab_size}, "
                 "or masks of other lengths; python -m pipeline prepare --verify names them"
             )
+        digest.update(compute.list_value_length(table.column("input_ids")).to_numpy().astype("<i8").tobytes())
+        digest.update(ids.astype("<i8").tobytes())
         chosen = ids[mask == 1]
         learnt += numpy.bincount(chosen, minlength=vocab_size)
         anywhere += numpy.bincount(ids, minlength=vocab_size)
         total += len(chosen)
         counted(start + len(table), total)
-    return TokenCounts(learnt, anywhere, len(rows))
+    return TokenCounts(learnt, anywhere, len(rows), digest.hexdigest())

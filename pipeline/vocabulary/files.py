@@ -6,6 +6,7 @@ the tokenizer and the sizes that its manifest names.
 
 import contextlib
 import hashlib
+import io
 import os
 import re
 import shutil
@@ -16,11 +17,13 @@ from typing import Any
 from pipeline import output_manifest
 from pipeline.contract import lineage
 from pipeline.contract.files import sync_directory
+from pipeline.digests import sha256_of
 from pipeline.errors import StageError, UserError
 from pipeline.vocabulary.mapping import problems_of
 
 FREQUENCIES = "token_freq.pt"
 BUILDING = ".building"
+_TOKEN = re.compile(r"[0-9]{1,9}\Z")
 _OURS = re.compile(r"(token_freq\.pt|[dt]2[dt]-[0-9]+\.npy)\Z")
 
 
@@ -67,12 +70,12 @@ def load_manifest(directory: str) -> dict[str, Any] | None:
 def differences(found: dict[str, Any], inputs: dict[str, str], draft_size: int, target_size: int) -> list[str]:
     """What a manifest's mapping is made of that is others now, each file by its name."""
     words = {"prepare": "other prepared rows", "rows": "other prepared rows", "tokenizer": "another tokenizer", "model": "another verifier"}
-    totals = found.get("totals") or {}
+    totals = found["totals"]
     size = totals.get("draft_vocab_size")
     what = f"{FREQUENCIES} and {d2t_name(size)} are" if isinstance(size, int) else "the files are"
     wrong = []
     for key, value in inputs.items():
-        if (found.get("inputs") or {}).get(key) != value and f"{what} of {words[key]} than the present ones" not in wrong:
+        if found["inputs"].get(key) != value and f"{what} of {words[key]} than the present ones" not in wrong:
             wrong.append(f"{what} of {words[key]} than the present ones")
     for key, value, name in (("draft_vocab_size", draft_size, "a draft"), ("target_vocab_size", target_size, "a verifier's")):
         if totals.get(key) != value:
@@ -84,37 +87,41 @@ def damage(directory: str, found: dict[str, Any]) -> list[str]:
     """What of the files is not as the manifest says, or not a mapping."""
     import numpy
 
-    totals = found.get("totals") or {}
+    totals, forced = found["totals"], forced_of(found)
     sums, size, vocab_size = totals.get("files"), totals.get("draft_vocab_size"), totals.get("target_vocab_size")
     if not isinstance(sums, dict) or type(size) is not int or type(vocab_size) is not int or set(sums) != set(names(size)):
         return [f"{lineage.NAME} does not say which files it is of"]
+    if forced is None or not all(0 <= token < vocab_size for token in forced):
+        return [f"{lineage.NAME} does not say which special tokens of the verifier are always in"]
     for name, there in sums.items():
         try:
-            if sha256(os.path.join(directory, name)) != there:
+            if sha256_of(os.path.join(directory, name)) != there:
                 return [f"{name} is not the file that vocab wrote: it was changed since"]
         except FileNotFoundError:
             return [f"{name} is not there any more"]
         except OSError as error:
             return [f"{name}: {error.strerror}"]
     d2t, t2d = (numpy.load(os.path.join(directory, name), allow_pickle=False) for name in (d2t_name(size), t2d_name(size)))
-    return problems_of(d2t, t2d, size, vocab_size, [int(token) for token in totals.get("forced") or {}])
+    return problems_of(d2t, t2d, size, vocab_size, forced)
+
+
+def forced_of(found: dict[str, Any]) -> dict[int, str] | None:
+    """{token id: text} of the special tokens that are always in; None where the manifest does not say it."""
+    forced = found["totals"].get("forced")
+    if not isinstance(forced, dict) or not all(_TOKEN.match(token) and isinstance(text, str) for token, text in forced.items()):
+        return None
+    return {int(token): text for token, text in forced.items()}
 
 
 def told_of(found: dict[str, Any] | None) -> set[str]:
     """Names of the files that a manifest tells of: those that it describes, and those that were to be replaced by them."""
-    totals = (found or {}).get("totals") or {}
-    return {name for key in ("files", "replaces") for name in totals.get(key) or [] if isinstance(name, str)}
+    told = [found["totals"].get(key) for key in ("files", "replaces")] if found else []
+    return {name for names in told if isinstance(names, (list, dict)) for name in names if isinstance(name, str)}
 
 
 def fingerprint(sums: dict[str, str]) -> str:
     """Of the files together: sha256 over their names and contents."""
     return hashlib.sha256("".join(f"{name} {one}\n" for name, one in sorted(sums.items())).encode()).hexdigest()
-
-
-def sha256(path: str) -> str:
-    """Raises OSError."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def begin(output: str, found: dict[str, Any] | None) -> str:
@@ -146,18 +153,24 @@ def write(directory: str, frequencies: dict[int, int], d2t: Any, t2d: Any) -> No
     import numpy
     import torch
 
-    torch.save(frequencies, os.path.join(directory, FREQUENCIES))
-    numpy.save(os.path.join(directory, d2t_name(len(d2t))), d2t)
-    numpy.save(os.path.join(directory, t2d_name(len(d2t))), t2d)
-    for name in names(len(d2t)):
-        with open(os.path.join(directory, name), "rb+") as file:
-            os.fsync(file.fileno())
+    parts = {FREQUENCIES: (torch.save, frequencies), d2t_name(len(d2t)): (numpy.save, d2t), t2d_name(len(d2t)): (numpy.save, t2d)}
+    for name, (save, value) in parts.items():
+        data = io.BytesIO()  # a few MiB; of a full disk neither library says so when it writes itself
+        save(*((value, data) if save is torch.save else (data, value)))
+        path = os.path.join(directory, name)
+        try:
+            with open(path, "wb") as file:
+                file.write(data.getbuffer())
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, path) from None
 
 
 def are_there(directory: str, sums: dict[str, str]) -> bool:
     """Whether these very files are in a directory, undamaged."""
     try:
-        return all(sha256(os.path.join(directory, name)) == there for name, there in sums.items())
+        return all(sha256_of(os.path.join(directory, name)) == there for name, there in sums.items())
     except OSError:
         return False
 

@@ -49,7 +49,8 @@ def conclude(attempt: Attempt, output: str, totals: dict[str, Any], problems: li
     attempt.progress.update(facts=facts, bad=len(problems))
     for label, words, _ in facts:
         say(f"{label}: {words}")
-    attempt.event(events.VERIFIED, files=len(totals.get("files") or {}), bad=len(problems))
+    files = totals.get("files")
+    attempt.event(events.VERIFIED, files=len(files) if isinstance(files, dict) else 0, bad=len(problems))
     told = {key: value for key, value in totals.items() if key != "files"}
     attempt.receipt({**told, "verified": not problems, "bad": len(problems), "problems": problems, "output": output})
     for problem in problems:

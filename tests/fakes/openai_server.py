@@ -12,39 +12,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-BEGIN, END, THINK, THOUGHT = "<|begin|>", "<|end|>", "<think>", "</think>"
-ROLES = ("<|system|>", "<|user|>", "<|assistant|>")
-TEMPLATE = (
-    "{{ bos_token }}{% for message in messages %}<|{{ message['role'] }}|>"
-    "{% if message['reasoning_content'] %}<think>{{ message['reasoning_content'] }}</think>{% endif %}"
-    "{{ message['content'] }}{{ eos_token }}{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
-)
+from tests.fakes.chat_verifier import BEGIN, END, THINK, THOUGHT, WORDS
+
 MODEL = "verifier"
 DRIP = b" "
-WORDS = ("water", "light", "stone", "because", "therefore", "seven", "green", "often", "Grüße", "東京", "!", "\n")
+_LONG = b" X\r\nContent-Length: 100000\r\n\r\n"
+STARTS = {"drip": b"HTTP/1.1 200" + _LONG, "drip head": b"HTTP/1.1 200 X\r\nX-A: ", "drip error": b"HTTP/1.1 500" + _LONG}
 
 Fault = Callable[[str, int], "str | None"]
 """(last user text, how many times it was asked before) to the name of a fault, or None for a good answer."""
-
-
-def save_verifier(directory: Path, template: str = TEMPLATE) -> Path:
-    """A tokenizer with a chat template and reasoning, as transformers loads it; fewer than 512 tokens."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-    from transformers import PreTrainedTokenizerFast
-
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    special = [BEGIN, END, THINK, THOUGHT, *ROLES]
-    trainer = trainers.BpeTrainer(
-        vocab_size=500, special_tokens=special, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
-    )
-    tokenizer.train_from_iterator([" ".join(WORDS), "What is the colour of question number? I think about it."] * 3, trainer)
-    fast = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, bos_token=BEGIN, eos_token=END, additional_special_tokens=special[2:], chat_template=template
-    )
-    fast.save_pretrained(directory)
-    return directory
 
 
 class FakeServer:
@@ -55,8 +31,10 @@ class FakeServer:
 
         self._tokenizer = Tokenizer.from_file(str(directory / "tokenizer.json"))
         self.fault = fault
-        self.healthy: bool | None = True
-        """None: /health is never answered."""
+        self.change: Callable[[str, dict[str, Any]], Any] = lambda _text, answer: answer
+        """(last user text, a good answer) to what is answered instead."""
+        self.healthy: bool | str | None = True
+        """None: /health is never answered; ``drip``: never to the end."""
         self.generated: int | None = 0
         """The counter in /metrics; None: there are no metrics."""
         self.moves = 0
@@ -67,6 +45,8 @@ class FakeServer:
         self.asked: Counter[str] = Counter()
         """By last user text; the probe is not counted."""
         self.requests: list[dict[str, Any]] = []
+        self.keys: list[str | None] = []
+        """Authorization headers."""
         self.in_flight = self.most_in_flight = 0
         self.answer_s = 0.0
         self.port = 0
@@ -132,9 +112,12 @@ class FakeServer:
         method, path, *_ = head.split()
         headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in head.split("\r\n")[1:])}
         body = await reader.readexactly(int(headers.get("content-length", "0")))
+        self.keys.append(headers.get("authorization"))
         if path == "/health":
             if self.healthy is None:
                 await asyncio.sleep(600)
+            if self.healthy == "drip":
+                await self._drip(writer, "drip")
             return await self._send(writer, 200 if self.healthy else 503, b"")
         if path == "/v1/models":
             listed = [{"id": name, "object": "model", "max_model_len": self.room} for name in self.models]
@@ -169,7 +152,7 @@ class FakeServer:
         if fault == "die":
             asyncio.get_running_loop().create_task(self._die())
             await asyncio.sleep(600)
-        answer = self.answer(request, fault)
+        answer = self.change("" if probe else text, self.answer(request, fault))
         data = json.dumps(answer).encode()
         if fault == "no json":
             data = b"<html>\xff busy</html>"
@@ -177,13 +160,16 @@ class FakeServer:
             writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(data) + data[: len(data) // 2])
             await writer.drain()
             return False
-        if fault == "drip":
-            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
-            while True:
-                writer.write(DRIP)
-                await writer.drain()
-                await asyncio.sleep(0.05)
+        if fault in STARTS:
+            await self._drip(writer, fault)
         return await self._send(writer, 200, data)
+
+    async def _drip(self, writer: asyncio.StreamWriter, what: str) -> None:
+        writer.write(STARTS[what])
+        while True:
+            writer.write(DRIP)
+            await writer.drain()
+            await asyncio.sleep(0.05)
 
     def answer(self, request: dict[str, Any], fault: str | None = None) -> dict[str, Any]:
         """The completion for a request, without its transport."""
@@ -233,7 +219,9 @@ class FakeServer:
 
     async def _error(self, writer: asyncio.StreamWriter, code: int) -> bool:
         messages = {400: "This model's maximum context length is 1024 tokens\x1b[31m, the prompt is longer", 422: "cannot be understood"}
-        extra = b"Retry-After: 0.3\r\n" if code in (429, 503) else b""
+        extra = {429: b"Retry-After: 0.3\r\n", 503: b"Retry-After: 0.3\r\n", 302: b"Location: http://u:pw@127.0.0.1:1/v1\r\n"}.get(
+            code, b""
+        )
         value = {"error": {"message": messages.get(code, f"error {code}"), "type": "x", "code": code}}
         return await self._send(writer, code, json.dumps(value).encode(), extra)
 

@@ -3,7 +3,8 @@
 ``python -m tests.fakes.serve_fake OPTIONS``; its manners are JSON in the environment variable ``FAKE``: ``load_s``, ``workers`` (children
 that outlive it), ``stubborn`` (they ignore SIGTERM), ``die`` (``loading``, or ``loaded``: SIGKILL after the first token), ``ignore_term``,
 ``token`` (``hang``, ``500``, ``none``, ``other-model``, ``strict``: refuses unknown fields), ``no_health``, ``silent``.
-It notes its pid, its workers' and every SIGTERM in the file ``NOTES``, and answers 503 while the file ``SICK`` is there.
+It notes its pid, its workers' and every SIGTERM in the file ``NOTES``, and answers 503 while the file ``SICK`` is there; with ``drip``
+a byte now and then, without end.
 """
 
 import argparse
@@ -45,6 +46,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if os.path.exists(os.environ["SICK"]):
+            if MANNERS.get("drip"):
+                return self.drip()
             return self.answer(503, {"error": {"message": "sick"}})
         if self.path == "/health":
             return self.answer(404, {}) if MANNERS.get("no_health") else self.answer(200, None)
@@ -79,6 +82,14 @@ class Handler(BaseHTTPRequestHandler):
         if MANNERS.get("die") == "loaded":
             self.wfile.flush()
             os.kill(os.getpid(), signal.SIGKILL)
+
+    def drip(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", "100000")
+        self.end_headers()
+        while True:
+            self.wfile.write(b" ")
+            time.sleep(0.5)
 
     def answer(self, code: int, value: Any) -> None:
         body = b"" if value is None else json.dumps(value).encode() if not isinstance(value, str) else value.encode()
@@ -140,7 +151,8 @@ def main() -> None:
     server = ThreadingHTTPServer((options.host, options.port), Handler)
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    stop.wait()
+    while not stop.wait(0.1):  # after a freeze another thread may get the signal, and Python calls the handler in this one
+        pass
     say("INFO [shutdown] API server: shutdown triggered\n")
 
 

@@ -2,12 +2,14 @@
 
 import asyncio
 import io
+import json
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from console.core.store import Store
+from console.headless import starting
 from console.headless.chain import Plan, Runner
 from console.headless.lines import LinkNow
 from console.headless.output import Output, Result
@@ -15,6 +17,7 @@ from console.headless.session import Session
 from console.remote import errors
 from console.remote.errors import AgentError
 from pipeline.contract import telemetry
+from pipeline.errors import UserError
 from tests.fakes.frames import attempt, frame, progress
 
 LASTS = {"serve": 2, "generate": 3, "prepare": 1, "vocab": 3, "extract": 2}
@@ -31,6 +34,10 @@ class PlayedHost:
         self.over = False
         self.did: list[str] = []
         self.generating = asyncio.Event()
+        self.servers: list[dict[str, Any]] = []
+        """Of somebody else; those of ours stay in the list for ``lingers`` frames after their end, as on a host that looks every 5 s."""
+        self.lingers = 0
+        self._ended: dict[str, int] = {}
         self.lasts = dict(LASTS)
         self.stages: dict[str, dict[str, Any]] = {}
         self._ages: dict[str, int] = {}
@@ -50,11 +57,22 @@ class PlayedHost:
                     self._advance(name)
             elif one["state"] == telemetry.STOPPING:
                 self._set(name, telemetry.STOPPED)
+                self._ended[one["attempt"]] = self.lingers
         self.tell()
+
+    async def until(self, condition: Any, timeout_s: float) -> bool:
+        for _ in range(int(timeout_s)):
+            if condition():
+                return True
+            await self.wait(1.0)
+        return bool(condition())
 
     def tell(self) -> None:
         self._boot_s += 1
-        self.store.fold(frame(self._boot_s, stages=dict(self.stages), nvml={"state": "ok", "simulated": False, "boot_s": self._boot_s}))
+        listed = [{"pid": 7, "engine": "vllm", "ours": {"run": "r", "attempt": one}} for one, frames in self._ended.items() if frames > 0]
+        self._ended = {one: frames - 1 for one, frames in self._ended.items()}
+        nvml = {"state": "ok", "simulated": False, "boot_s": self._boot_s}
+        self.store.fold(frame(self._boot_s, stages=dict(self.stages), nvml=nvml, servers=[*self.servers, *listed]))
 
     async def request(self, op: str, **fields: Any) -> dict[str, Any]:
         assert op == "read" and fields["what"] == "settings"
@@ -96,7 +114,7 @@ def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def runner(host: PlayedHost) -> tuple[Runner, io.StringIO, io.StringIO]:
     out, err = io.StringIO(), io.StringIO()
-    plan = Plan("h", "r", lambda stage: f"/py/{stage}", "eaglewatch rehearse --headless")
+    plan = Plan("h", "r", lambda stage: f"/py/{stage}", "eaglewatch rehearse --headless", {})
     return Runner(cast(Session, host), plan, Output(as_json=False, out=out, err=err)), out, err
 
 
@@ -118,7 +136,7 @@ async def test_every_stage_in_its_order_and_the_server_stopped_before_the_extrac
     assert states == {"serve": "STOPPED", "generate": "DONE", "prepare": "DONE", "vocab": "DONE", "extract": "DONE"}
     for name in ("generate", "prepare", "vocab", "extract"):
         assert f"{name} of run r on h: done" in out, "each is followed to its end"
-    assert "serve of run r on h is UP: answers here; it stays. To stop it: eaglewatch stop h --run r --stage serve" in out
+    assert "serve of run r on h is UP: answers here\n  it stays; to stop it: eaglewatch stop h --run r --stage serve" in out
 
     again, _, _ = await run(host)
     assert (again.code, host.did) == (0, WHOLE), "what is done is not done again"
@@ -129,12 +147,64 @@ async def test_a_stage_that_fails_ends_it_and_what_goes_on_is_said() -> None:
     result, out, err = await run(host)
     assert host.did == WHOLE[:3]
     assert result.code == 1 and "prepare is FAILED: as played" in result.error
-    assert "prepare of run r on h: failed: as played" in out
+    assert err.count("as played") == 1 and "as played" not in out, "what went wrong is told once, and not among the results"
+    assert "prepare of run r on h: failed: as played" in err
     assert "serve (UP) goes on; to go on from here: eaglewatch rehearse --headless" in err
 
     host._ends = {}
     again, _, _ = await run(host)
     assert again.code == 0 and host.did == [*WHOLE[:3], *WHOLE[2:]], "what failed before is what the next command begins with"
+
+
+FOREIGN = {"pid": 99, "engine": "vllm", "port": 8000, "user": "root", "ours": None, "how_to_stop": "kill 99"}
+
+
+async def test_a_server_that_is_not_ours_is_seen_before_serve_is_started() -> None:
+    host = PlayedHost()
+    host.servers = [FOREIGN]
+    host.tell()
+    result, _, err = await run(host)
+    assert (result.code, host.did) == (2, [])
+    assert "a server that is not ours may hold the GPUs: vllm, pid 99, of root, port 8000; to stop it: kill 99" in result.error
+    assert err.count("not ours") == 1 and "to go on from here" in err
+
+    host.servers = []
+    host.tell()
+    again, _, _ = await run(host)
+    assert again.code == 0 and host.did == WHOLE
+
+
+async def test_a_stop_whose_answer_never_came_is_on_record(tmp_path: Path) -> None:
+    class Losing(PlayedHost):
+        async def stop(self, run: str, stage: str, attempt_id: str | None, by: str) -> dict[str, Any]:
+            raise AgentError(errors.LOST, "connection lost before the answer to stop came")
+
+    result, _, err = await run(Losing())
+    assert result.code == 3 and "connection lost" in err
+    rows = [json.loads(line) for line in (tmp_path / "eaglewatch" / "audit.jsonl").read_text().splitlines()]
+    assert [row["reply"] for row in rows if row["what"] == "stop"] == [None, "error: connection lost before the answer to stop came"]
+
+
+async def test_the_stage_in_the_way_is_named_with_how_to_stop_it_here() -> None:
+    host = PlayedHost()
+    host.begin("serve", "20260101-000000-aaaaaaaaaaaa")
+    host.tell()
+    with pytest.raises(UserError) as raised:
+        await starting.check(cast(Session, host), "gpu-box", "r", "extract", {})
+    assert str(raised.value).endswith("stop serve first: eaglewatch stop gpu-box --run r --stage serve")
+    host = PlayedHost()
+    host.servers = [{**FOREIGN, "how_to_stop": "eaglewatch stop HOST --run other --stage serve"}]
+    host.tell()
+    with pytest.raises(UserError) as raised:
+        await starting.check(cast(Session, host), "gpu-box", "r", "extract", {})
+    assert str(raised.value).endswith("to stop it: eaglewatch stop gpu-box --run other --stage serve")
+
+
+async def test_our_own_server_that_has_just_ended_is_waited_out() -> None:
+    host = PlayedHost()
+    host.lingers = 12
+    result, _, _ = await run(host)
+    assert result.code == 0 and host.did == WHOLE, result.error
 
 
 async def test_an_end_that_nobody_saw_is_not_told_as_failed() -> None:

@@ -39,12 +39,20 @@ def test_killed_left_attached_refused_and_stopped(machine: Machine, begin: Calla
     after = watcher.until(lambda line: working(line) and line["samples"] > before["samples"])
     assert after["attempt"] == before["attempt"] and after["mean_tokens_per_s"] > 0 and after["tokens"] > before["tokens"]
 
-    # It cannot be started twice, neither from here nor by hand.
-    told = machine.run(*launch)
+    # The same launch again is this one, followed; another one is refused with the difference; neither starts a second.
+    again = begin(*launch)
+    followed = again.until(working)
+    assert followed["attempt"] == before["attempt"]
+    again.kill()
+    assert any(f"runs already (attempt {before['attempt']} by " in message for message in again.messages)
+    told = machine.run(*launch, "--limit", "3")
     assert told.returncode == 2
     message = json.loads(told.stdout.splitlines()[-1])["error"]["message"]
     assert "runs already" in message and before["attempt"] in message and "eaglewatch attach rehearsal --run slow" in message
-    assert len(machine.attempts("slow")) == 1
+    assert "arguments: none there, --limit 3 here" in message
+    serve = machine.run("run", "serve", "--host", "rehearsal", "--run", "slow")
+    assert serve.returncode == 2 and "serve needs all GPUs, and extract holds them: stop extract first" in serve.stderr
+    assert machine.attempts("slow", "serve") == [] and len(machine.attempts("slow")) == 1
 
     # Ctrl-C leaves the job alone and says so.
     watcher.interrupt()

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from typing import Any, cast
 
 import pytest
@@ -13,7 +14,7 @@ from console.headless.output import Output
 from console.headless.session import Session
 from console.remote import errors
 from console.remote.errors import AgentError
-from tests.fakes.frames import ATTEMPT, attempt, frame
+from tests.fakes.frames import ATTEMPT, attempt, frame, progress
 
 DONE = attempt(
     state="DONE", exit={"code": 0}, receipt={"verified": True, "bad": 0, "samples": 80, "verified_samples": 80, "tokens": 80_000}
@@ -161,6 +162,51 @@ async def test_an_attempt_that_is_gone_from_the_frames_is_judged_by_its_own_file
     assert (found, lines[-1]["stages"]["extract"]["state"]) == (code, state)
 
 
+async def test_a_link_that_is_lost_while_its_files_are_read_is_waited_out_and_they_are_read_then() -> None:
+    class Losing(ScriptedLink):
+        async def request(self, op: str, **fields: Any) -> dict[str, Any]:
+            if len(self.asked) < 3:
+                self.asked.append((op, "lost"))
+                raise AgentError(errors.LOST, "connection lost")
+            return await super().request(op, **fields)
+
+    session = ScriptedSession([real(138.0 + second, OTHER) for second in range(0, 60, 2)])
+    session.link = Losing({"exit": {"code": 0}, "receipt": {"verified": True, "bad": 0, "samples": 80}})
+    output = Output(as_json=True, out=io.StringIO(), err=io.StringIO())
+    result = await Follower(cast(Session, session), Followed("h", "r", "extract", ATTEMPT), output).follow()
+    assert result.code == 0 and session.link.asked[:4] == [("read", "lost")] * 3 + [("read", "exit")]
+
+
 async def test_a_frame_that_was_under_way_before_the_launch_is_waited_out() -> None:
     code, _, session = await follow([real(138.0, None), real(139.0, None), real(140.0, attempt()), real(141.0, DONE)])
     assert code == 0 and session.link.asked == []
+
+
+async def text(script: list[Any]) -> tuple[str, str]:
+    """What people read: stdout and stderr."""
+    out, err = io.StringIO(), io.StringIO()
+    output = Output(as_json=False, out=out, err=err)
+    await Follower(cast(Session, ScriptedSession(script)), Followed("h", "r", "extract", ATTEMPT), output).follow()
+    return out.getvalue(), err.getvalue()
+
+
+async def test_a_bad_end_is_told_once_with_what_to_do_and_not_among_the_results() -> None:
+    out, err = await text([real(138.0, attempt()), real(139.0, attempt(state="CRASHED", exit={"signal": 9}, why="killed by SIGKILL"))])
+    assert "killed by SIGKILL" not in out and err.count("killed by SIGKILL") == 1
+    assert "its log: eaglewatch log h --run r --stage extract" in err
+    assert "to go on from what is finished: eaglewatch run extract --host h --run r" in err
+
+
+async def test_kept_lines_are_as_many_as_there_are_changes() -> None:
+    same = [real(138.0 + second / 10, attempt()) for second in range(60)]
+    out, _ = await text([*same, real(150.0, attempt(progress=progress(phase="verifying"))), real(151.0, DONE)])
+    clocks = [line for line in out.splitlines() if re.match(r"\d\d:\d\d:\d\d  extract ", line)]
+    assert [line.split()[2] for line in clocks if "not told" not in line] == ["STEADY", "VERIFYING"], (
+        "one a state, and the end is the result"
+    )
+
+
+async def test_a_launch_that_was_refused_is_found_behind_the_output_that_stands() -> None:
+    refused = attempt(state="FAILED", exit={"code": 2}, why="prepare is outdated", ledger=None, progress=None)
+    code, lines, _ = await follow([real(138.0, {**OTHER, "state": "DONE", "refused": refused})])
+    assert code == 2 and "prepare is outdated" in lines[-1]["error"]["message"]

@@ -53,8 +53,23 @@ def test_on_the_host_it_is_written_once_and_replaced_only_when_asked(machine: Ma
     assert other.returncode == 2 and "has other settings (extract.threads: 1 there, 2 here)" in other.stderr
     assert kept.read_text() == text
 
-    replaced = machine.run(*init, "--set", "extract.threads=2", "--replace-settings", "--json")
+    replaced = machine.run(*init, "--set", "extract.threads=3", "--replace-settings", "--json")
     assert replaced.returncode == 0, replaced.stderr
     check_result(json.loads(replaced.stdout.splitlines()[-1]), ok=True)
-    assert "threads = 2 # --set" in kept.read_text()
-    assert [line["what"] for line in machine.audit()].count("put-settings") == 8, "each is on record before and after"
+    assert "threads = 3 # --set" in kept.read_text()
+    assert "settings of run r on rehearsal change:\n  extract.threads: 1 -> 3\n" in replaced.stderr
+    assert "kept there as settings.toml.001" in replaced.stderr and kept.with_name("settings.toml.001").read_text() == text
+    single = machine.run("run", "prepare", "--host", "rehearsal", "--run", "r", "--set", "prepare.seed=7", "--replace-settings")
+    assert single.returncode == 2 and "  prepare.seed: 0 -> 7\n" in single.stderr, "the stage has no answers to work on"
+    assert single.stderr.count("generate has not made") == 1 and "generate has not made" not in single.stdout, single
+    assert "UNSUPERVISED" not in single.stdout and "threads = 3" in kept.read_text()
+    preset = machine.run(*init, "--replace-settings")
+    assert preset.returncode == 0 and "  extract.threads: 3 -> 2\n  prepare.seed: 7 -> 0\n" in preset.stderr
+    changed = [
+        line["changed"] for line in machine.audit() if line["what"] == "put-settings" and line["reply"] == "written" and "changed" in line
+    ]
+    assert changed == [["extract.threads: 1 -> 3"], ["prepare.seed: 0 -> 7"], ["extract.threads: 3 -> 2", "prepare.seed: 7 -> 0"]]
+    assert sorted(path.name for path in kept.parent.glob("settings.toml*")) == [
+        f"settings.toml{end}" for end in ("", ".001", ".002", ".003")
+    ]
+    assert [line["what"] for line in machine.audit()].count("put-settings") == 12, "each is on record before and after"

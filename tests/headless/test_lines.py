@@ -13,6 +13,7 @@ from console.headless import lines, outcome, status_lines
 from console.headless.lines import LinkNow
 from console.headless.session import link_words
 from console.remote.state import LinkStatus
+from pipeline.contract import telemetry
 from tests.fakes.frames import attempt, frame, gpu, progress
 
 LIVE = LinkNow("LIVE", "LIVE 0.4 s", 0.4)
@@ -24,7 +25,7 @@ JUNK = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), WORDS, st
 def shown(one: Any, **changes: Any) -> Store:
     store = Store()
     store.greet({"simulated": True})
-    assert store.fold(frame(stages={"extract": one}, **changes))
+    assert store.fold(frame(**{"stages": {"extract": one}, **changes}))
     return store
 
 
@@ -32,7 +33,7 @@ def test_a_steady_line_has_every_number_and_every_age() -> None:
     store = shown(attempt())
     assert lines.progress_line(store, store.attempt("extract"), "extract", LIVE) == (
         "SIMULATED  extract STEADY  80/200 samples  80.0 ktok of 200 ktok  80 files 8 GB  now 2.2/s 2,194 tok/s  mean 2.2/s 2,194 tok/s  "
-        "ETA 54 s  GPU 82,604 MiB of 8, 0.8 s old  disk 2.65 TB free, 1.4 s old  last file 2.4 s ago  LIVE 0.4 s"
+        "ETA 54 s  8 GPUs hold 82,604 MiB each, read 0.8 s ago  disk 2.65 TB free, 1.4 s old  last file 2.4 s ago  LIVE 0.4 s"
     )
 
 
@@ -48,7 +49,7 @@ def test_missing_memory_is_told_and_does_not_narrow_the_range() -> None:
     gpus = [gpu(0, used_bytes=0), gpu(1, used_bytes="stale: 12 s"), gpu(2, used_bytes=1)]
     store = shown(attempt(), gpus=gpus, nvml={"state": "ok", "simulated": True, "boot_s": 137.0})
     line = lines.progress_line(store, store.attempt("extract"), "extract", LIVE)
-    assert "GPU 0-1 MiB of 2 of 3 read, 1.4 s old" in line
+    assert "2 GPUs of 3, of the others nothing is known, hold 0-1 MiB, read 1.4 s ago" in line
     told = lines.progress_json(store, store.attempt("extract"), NAMES, LIVE)
     assert (told["gpu_memory"]["count"], told["gpu_memory"]["read"]) == (3, 2)
     rows = status_lines.table(store, "h", LIVE, [])
@@ -68,7 +69,7 @@ def test_nothing_read_says_why() -> None:
     assert "not told (NVML stuck: no answer for 12 s)" in "\n".join(status_lines.table(store, "h", LIVE, []))
 
 
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 @given(
     st.dictionaries(st.sampled_from(sorted(attempt())), JUNK, max_size=4),
     st.dictionaries(st.sampled_from(sorted(progress())), JUNK, max_size=4),
@@ -105,3 +106,58 @@ def test_hostile_frames_print_safely(one: dict, inside: dict, card: dict, around
 )
 def test_the_links_words(status: LinkStatus, words: str) -> None:
     assert link_words(status) == words
+
+
+def test_a_long_line_has_the_time_in_front_and_breaks_between_its_parts() -> None:
+    store = shown(attempt())
+    line = lines.progress_line(store, store.attempt("extract"), "extract", LIVE)
+    rows = lines.wrapped(line, "12:34:56").split("\n")
+    assert len(rows) > 1 and rows[0].startswith("12:34:56  SIMULATED  extract STEADY") and all(len(row) <= 120 for row in rows)
+    assert all(row.startswith(" " * 10) for row in rows[1:]), "what goes on stands under what it belongs to"
+    assert "  ".join(row.strip() for row in rows) == f"12:34:56  {line}", "nothing of it is lost"
+
+
+def test_what_never_ran_is_not_called_unsupervised() -> None:
+    for state, alarms in ((telemetry.LAUNCHING, False), (telemetry.RUNNING, True), (telemetry.FAILED, False)):
+        store = shown(attempt(state=state, supervised=False))
+        assert ("UNSUPERVISED" in lines.progress_line(store, store.attempt("extract"), "extract", LIVE)) is alarms, state
+
+
+def test_what_is_held_out_is_told_apart_in_every_line() -> None:
+    done = {"state": "DONE", "exit": {"code": 0}, "receipt": {"verified": True, "bad": 0, "samples": 160, "holdout": 16, "tokens": 9}}
+    one = attempt(stage="generate", ledger=None, progress=progress(unit="prompt", done=176, total=176), **done)
+    store = shown(one, stages={"generate": one})
+    found = store.attempt("generate")
+    assert found is not None
+    assert lines.done_words(found) == "160 + 16 held out prompts"
+    assert outcome.summary(found)[0] == "samples   160 + 16 held out, 9 tokens"
+    assert "  generate  DONE 160 + 16 held out prompts" in status_lines.table(store, "h", LIVE, [])
+    part = attempt(stage="generate", ledger=None, progress=progress(unit="prompt", done=90, total=176, held_out_total=16))
+    for state in ("RUNNING", "STOPPED", "CRASHED"):
+        store = shown({**part, "state": state}, stages={"generate": {**part, "state": state}})
+        found = store.attempt("generate")
+        assert found is not None
+        assert "  90 of 160 + 16 held out prompts  " in lines.progress_line(store, found, "generate", LIVE), state
+
+
+def test_a_server_that_is_not_of_this_run_is_told_with_a_command_that_works_here() -> None:
+    how = "eaglewatch stop HOST --run r --stage serve"
+    store = shown(attempt(), servers=[{"pid": 9, "engine": "vllm", "port": 8000, "ours": None, "how_to_stop": how}])
+    assert any(
+        row.endswith("to stop it: eaglewatch stop gpu-box --run r --stage serve") for row in status_lines.table(store, "gpu-box", LIVE, [])
+    )
+    assert status_lines.as_json(store, "gpu-box", LIVE, [])["servers"][0]["how_to_stop"] == how.replace("HOST", "gpu-box")
+
+
+def test_a_service_has_no_samples_and_a_check_of_the_whole_counts_for_all() -> None:
+    up = attempt(stage="serve", ledger=None, progress=progress(phase="steady", up=True, done=0, tokens=0, bytes=0))
+    vocab = {"state": "DONE", "exit": {"code": 0}, "receipt": {"verified": True, "bad": 0, "samples": 160}}
+    store = shown(up, stages={"serve": up, "vocab": attempt(stage="vocab", ledger=None, progress=progress(done=160), **vocab)})
+    rows = status_lines.as_json(store, "h", LIVE, [])["stages"]
+    assert [rows["serve"][key] for key in ("samples", "tokens", "bytes", "verified")] == [None] * 4
+    assert rows["vocab"]["verified"] == 160
+
+
+def test_status_calls_outdated_what_the_table_calls_so() -> None:
+    assert lines.state_word("vocab", "DONE", "made of other rows") == "OUTDATED"
+    assert (lines.state_word("vocab", "DONE", ""), lines.state_word("serve", "STOPPED", "")) == ("DONE", "OFF")

@@ -85,5 +85,5 @@ def test_an_unknown_run_and_a_stage_that_never_ran_are_told_apart(machine: Machi
     assert stop.returncode == 2
     check_result(json.loads(stop.stdout.splitlines()[-1]), ok=False)
     missing = machine.run("run", "extract", "--host", "rehearsal", "--run", "other")
-    assert missing.returncode == 2 and "has no settings on rehearsal; give them with --settings FILE" in missing.stderr
+    assert missing.returncode == 2 and "other has no settings on rehearsal; to make them: eaglewatch init rehearsal other" in missing.stderr
     assert machine.attempts("other") == []

@@ -31,7 +31,11 @@ def test_the_whole_chain_goes_on_where_it_was_left(short: Machine, begin: Callab
     init = short.run("init", "rehearsal", "rehearsal", "--preset", "rehearsal", "--set", f"generate.max_prompts={LIMIT}")
     assert init.returncode == 0, init.stderr
     early = short.run("run", "prepare", *RUN)
-    assert early.returncode == 2 and "generate has not made data/generated yet; run generate first" in early.stdout + early.stderr
+    assert early.returncode == 2 and early.stderr.count("generate has not made data/generated yet; run generate first") == 1
+    assert "generate has not made" not in early.stdout, "told once, and not among the results"
+    alone = short.run("run", "generate", *RUN)
+    assert alone.returncode == 2 and "it needs a server that answers: start serve first" in alone.stderr
+    assert short.attempts("rehearsal", "generate") == [], "what the console would refuse is not launched"
 
     # A service is followed until it is up, and stays.
     up = short.run("run", "serve", *RUN, "--json")
@@ -41,6 +45,15 @@ def test_the_whole_chain_goes_on_where_it_was_left(short: Machine, begin: Callab
     assert last["stages"]["serve"]["state"] == "RUNNING"
     told = [json.loads(line) for line in up.stdout.splitlines()[:-1]]
     assert told[-1]["up"] is True and told[0]["up"] is not True
+
+    twice = short.run("run", "serve", *RUN)
+    assert (
+        twice.returncode == 0 and "runs already (attempt " in twice.stderr and "serve of run rehearsal on rehearsal is UP" in twice.stdout
+    )
+    assert len(short.attempts("rehearsal", "serve")) == 1
+    held = short.run("run", "extract", *RUN)
+    assert held.returncode == 2 and "extract needs all GPUs, and serve holds them: stop serve first" in held.stderr
+    assert "eaglewatch stop rehearsal --run rehearsal --stage serve" in held.stderr and short.attempts("rehearsal", "extract") == []
 
     rehearse = ("rehearse", "--headless", "--json", "--limit", str(LIMIT))
     first = begin(*rehearse)
@@ -89,4 +102,29 @@ def test_the_whole_chain_goes_on_where_it_was_left(short: Machine, begin: Callab
         changed.returncode == 2
         and "prepare is outdated: prepare.max_length_tokens was 2048, it is 64 now" in changed.stdout + changed.stderr
     )
-    assert "  prepare  OUTDATED" in short.run("status", "rehearsal").stdout
+    told = short.run("status", "rehearsal").stdout
+    assert "  prepare  OUTDATED" in told
+    assert "runs: rehearsal (serve OFF, generate DONE, prepare OUTDATED, vocab OUTDATED, extract OUTDATED)" in told, (
+        "no line says otherwise"
+    )
+    assert short.run("init", "rehearsal", "other", "--preset", "rehearsal").returncode == 0
+    beside = short.run("status", "rehearsal", "--run", "other").stdout
+    assert "nothing of it was launched yet" in beside
+    assert "rehearsal (serve OFF, generate DONE, prepare OUTDATED, vocab OUTDATED, extract OUTDATED)" in beside, (
+        "of a run that is not shown too"
+    )
+
+    # A rehearsal whose settings were changed goes on with them, and says which.
+    limited = short.run("rehearse", "--headless", "--limit", "3")
+    assert limited.returncode == 2 and "leave out --limit to go on with it" in limited.stderr
+    kept = begin("rehearse", "--headless", "--json")
+    kept.until(lambda line: line.get("stage") == "prepare")
+    kept.interrupt()
+    kept.end(60)
+    assert any("has settings of its own, and goes on with them" in message for message in kept.messages)
+    assert "  prepare.max_length_tokens: 64 there, 2048 here\n" in kept.messages
+    assert "max_length_tokens = 64" in (short.runs() / "rehearsal" / "settings.toml").read_text()
+    log = short.run("log", *RUN[1:], "--stage", "generate", "-n", "2")
+    assert log.returncode == 0 and log.stdout.count("\n") == 2 and " done: " in log.stdout
+    assert short.run("rehearse", "--stop").returncode == 0
+    assert "does not run now" in short.run("config", "rehearsal").stderr

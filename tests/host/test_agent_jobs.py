@@ -50,7 +50,7 @@ def test_launch_watch_tail_and_stop(agent: AgentClient, host: Any) -> None:
     agent.ask("watch", run="demo", interval_s=0.2)
     seen = stage(agent.frame_where(lambda frame: stage(frame).get("state") == RUNNING))
     assert (seen["attempt"], seen["pid"], seen["by"], seen["supervised"]) == (attempt, first["pid"], "tester", True)
-    assert agent.ask("runs")["runs"] == [{"name": "demo", "stages": {"extract": {"attempt": attempt, "state": RUNNING}}}]
+    assert agent.ask("runs")["runs"] == [{"name": "demo", "stages": {"extract": {"attempt": attempt, "state": RUNNING, "outdated": None}}}]
     assert agent.ask("read", run="demo", what="spec", stage="extract")["value"]["attempt"] == attempt
     assert agent.ask("read", run="demo", what="ident", stage="extract", attempt=attempt)["value"]["pid"] == first["pid"]
     assert {"launched", "alive"} <= {event["kind"] for event in agent.ask("read", run="demo", what="events", stage="extract")["value"]}

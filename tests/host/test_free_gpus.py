@@ -4,7 +4,6 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import nvml_fakes
@@ -15,16 +14,6 @@ from host_launches import wait_for
 from pipeline.contract import free
 
 OPEN = ("nvidia-uvm", "nvidia5", "nvidiactl")
-
-
-@pytest.fixture
-def box(tmp_path: Path, data_dir: Path, code_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Box]:
-    for name, value in nvml_fakes.in_c(tmp_path / "gpus.state").items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv("EAGLEWATCH_DEV", str(tmp_path / "dev"))
-    one = Box(tmp_path, data_dir, code_dir)
-    yield one
-    one.end()
 
 
 def test_nothing_to_end_is_verified_free(box: Box) -> None:

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import nvml_fakes
 import pytest
 from freeing_runs import QUICK, Box, Result
 from hypothesis import HealthCheck, given, settings
@@ -71,16 +70,6 @@ def signalled() -> Iterator[list[int]]:
         patch.setattr(signal, "pidfd_send_signal", watched_send)
         patch.setattr(os, "kill", watched_kill)
         yield pids
-
-
-@pytest.fixture
-def box(tmp_path: Path, data_dir: Path, code_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Box]:
-    for name, value in nvml_fakes.in_c(tmp_path / "gpus.state").items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv("EAGLEWATCH_DEV", str(tmp_path / "dev"))
-    one = Box(tmp_path, data_dir, code_dir)
-    yield one
-    one.end()
 
 
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])

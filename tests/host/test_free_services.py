@@ -4,10 +4,8 @@ The processes are in real cgroups named as systemd and docker name them.
 """
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
-import nvml_fakes
 import pytest
 from freeing_runs import LABEL, QUICK, Box
 from stand_ins import into, stand_in
@@ -18,15 +16,11 @@ CONTAINER = "c0ffee" * 10 + "c0de"
 
 
 @pytest.fixture
-def box(tmp_path: Path, data_dir: Path, code_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Box]:
-    for name, value in nvml_fakes.in_c(tmp_path / "gpus.state").items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv("EAGLEWATCH_DEV", str(tmp_path / "dev"))
+def box(box: Box, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Box:
+    """With a directory for programs that stand in for the system's."""
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     (tmp_path / "bin").mkdir()
-    one = Box(tmp_path, data_dir, code_dir)
-    yield one
-    one.end()
+    return box
 
 
 @pytest.mark.parametrize("group", ["ew-test-vllm-k25.service"], indirect=True)

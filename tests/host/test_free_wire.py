@@ -89,6 +89,14 @@ def _plan_launch_and_receipt(start: Start, data_dir: Path, holder: "subprocess.P
     reply = launch(agent, order_of(plan, grace_s=1))
     again = launch(agent, order_of(plan, grace_s=1), attempt=reply["attempt"])
     assert (reply["existing"], again["existing"]) == (False, True), "a launch that is asked for again is the same launch"
+    changed = {
+        "run": layout.HOST_RUN,
+        "stage": free.ACTION,
+        "attempt": reply["attempt"],
+        "by": "tester",
+        "order": order_of(plan, grace_s=2),
+    }
+    assert agent.refused("launch", **changed)["kind"] == "usage", "the same attempt with another order is no launch of it"
     directory = where(data_dir, reply["attempt"])
     agent.kill()  # console and link are gone in the middle
     view = ended(directory)
@@ -105,13 +113,19 @@ def _plan_launch_and_receipt(start: Start, data_dir: Path, holder: "subprocess.P
     assert {one["bytes"] for one in found["gpus"].values()} == {0}
 
 
+def in_its_grace(agent: AgentClient, data_dir: Path) -> tuple[dict[str, Any], str]:
+    """(the reply, the attempt's directory) of an action that waits for the process that it has sent SIGTERM to."""
+    reply = launch(agent, order_of(plan_of(agent, RUN)), RUN)
+    directory = where(data_dir, reply["attempt"], RUN)
+    wait_for(lambda: (read_json(layout.progress_file(directory, 0)) or {}).get("step") == "GRACE", "the grace", 60)
+    return reply, directory
+
+
 def test_a_stop_cancels_it_and_a_second_one_is_refused_meanwhile(
     start: Start, data_dir: Path, run_dir: Path, holder: "subprocess.Popen[bytes]"
 ) -> None:
     agent = start()
-    reply = launch(agent, order_of(plan_of(agent, RUN)), RUN)
-    directory = where(data_dir, reply["attempt"], RUN)
-    wait_for(lambda: (read_json(layout.progress_file(directory, 0)) or {}).get("step") == "GRACE", "the grace", 60)
+    reply, directory = in_its_grace(agent, data_dir)
     progress = read_json(layout.progress_file(directory, 0)) or {}
     assert progress["deadline_boot_s"] > progress["boot_s"] and progress["live"] == 1
     second = launch(agent, order_of(plan_of(agent)))
@@ -127,9 +141,7 @@ def test_an_action_that_is_killed_leaves_its_steps_and_no_lock(
     start: Start, data_dir: Path, run_dir: Path, holder: "subprocess.Popen[bytes]"
 ) -> None:
     agent = start()
-    reply = launch(agent, order_of(plan_of(agent, RUN)), RUN)
-    directory = where(data_dir, reply["attempt"], RUN)
-    wait_for(lambda: (read_json(layout.progress_file(directory, 0)) or {}).get("step") == "GRACE", "the grace", 60)
+    reply, directory = in_its_grace(agent, data_dir)
     os.kill(reply["pid"], 9)
     view = ended(directory)
     assert view["state"] == "CRASHED" and running(holder.pid)
@@ -204,6 +216,11 @@ def test_an_idle_baseline_is_recorded_accepted_and_never_called_zero(start: Star
     assert all(one["ours_closed"] and one["reopened_bytes"] == one["bytes"] for one in recorded.values())
     assert agent.refused("baseline.accept", run=RUN, by="t", gpus={**shown, "GPU-SIMULATED-0007": 7})["kind"] == "usage"
     assert agent.refused("baseline.accept", run="other", by="t", gpus=shown)["kind"] == "missing"
+    path = data_dir / layout.BASELINE
+    recorded = path.read_text()
+    path.write_text(recorded.replace(procs.this_boot(), "a-boot-before"))
+    assert agent.refused("baseline.accept", run=RUN, by="t", gpus=shown)["kind"] == "missing", "recorded before the host was restarted"
+    path.write_text(recorded)
     assert agent.ask("baseline.accept", run=RUN, by="t", gpus=shown)["accepted"] == shown
     second = ended(where(data_dir, launch(agent, order_of(plan_of(agent, RUN)), RUN)["attempt"], RUN))
     assert second["exit"]["code"] == 10 and second["receipt"]["usable"] is True and second["receipt"]["verified"] is False

@@ -4,11 +4,9 @@ import ctypes
 import json
 import os
 import shutil
-import stat
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,21 +17,10 @@ from host_launches import ROOT, wait_for
 
 from pipeline.contract import free, layout
 from pipeline.host import forked, free_order, holders, procs
-from pipeline.host.devices import Devices
 from pipeline.host.errors import RequestError
 
 NOBODY = 65534
 OPEN = ("nvidia-uvm", "nvidia2", "nvidiactl")
-
-
-@pytest.fixture
-def box(tmp_path: Path, data_dir: Path, code_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Box]:
-    for name, value in nvml_fakes.in_c(tmp_path / "gpus.state").items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv("EAGLEWATCH_DEV", str(tmp_path / "dev"))
-    one = Box(tmp_path, data_dir, code_dir)
-    yield one
-    one.end()
 
 
 def rows(plan: dict[str, Any]) -> dict[int, dict[str, Any]]:
@@ -47,32 +34,6 @@ def start(box: Box, body: str, env: "dict[str, str] | None" = None) -> int:
     process = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=str(box.root), env=env)
     box.processes.append(process)
     return box.told(process)[0]
-
-
-def test_devices_are_known_by_number_whatever_they_are_called(tmp_path: Path) -> None:
-    node = tmp_path / "dev" / "renamed"
-    node.parent.mkdir()
-    os.mknod(node, stat.S_IFCHR | 0o600, os.makedev(195, 3))
-    (tmp_path / "dev" / "nvidia0").touch()
-    opened = [os.open(node, os.O_PATH), os.open(tmp_path / "dev" / "nvidia0", os.O_RDONLY), os.open(os.devnull, os.O_RDONLY)]
-    try:
-        devices = Devices()
-        assert [devices.of_descriptor(f"/proc/self/fd/{fd}") for fd in opened] == ["nvidia3", None, None]
-    finally:
-        for fd in opened:
-            os.close(fd)
-    assert [devices.of_number(195, minor) for minor in (0, 254, 255)] == ["nvidia0", "nvidia-modeset", "nvidiactl"]
-
-
-def test_the_numbers_of_other_drivers_are_read_from_proc(tmp_path: Path) -> None:
-    card = tmp_path / "driver" / "nvidia" / "gpus" / "0000:17:00.0"
-    card.mkdir(parents=True)
-    (card / "information").write_text("Model: \t\t NVIDIA X\nGPU UUID:   \t GPU-12ab\nDevice Minor: \t 4\n")
-    text = "Character devices:\n  1 mem\n195 nvidia\n195 nvidiactl\n508 nvidia-uvm\n509 nvidia-caps\n\nBlock devices:\n508 nvidia-no\n"
-    (tmp_path / "devices").write_text(text)
-    devices = Devices(proc=str(tmp_path))
-    assert devices.majors == {508: "nvidia-uvm", 509: "nvidia-caps"} and devices.uuids == {4: "GPU-12ab"}
-    assert devices.of_path("/dev/nvidia-uvm") == "nvidia-uvm" and devices.of_path("/tmp/nvidia-uvm") is None
 
 
 def test_descriptors_tell_what_the_driver_leaves_out(box: Box) -> None:
@@ -260,37 +221,6 @@ def test_a_look_at_a_process_that_hangs_is_bounded_and_names_it() -> None:
     assert forked.answer(lambda told: 1 // 0)[2] == "ZeroDivisionError: integer division or modulo by zero"
     with pytest.raises(forked.CancelledError):
         forked.answer(work, stall_s=60, cancelled=lambda: True)
-
-
-RECYCLED = """
-import os, subprocess, sys, time
-sys.path.insert(0, sys.argv[1])
-from pipeline.host import free_signals, holder_rows, procs
-command = ["sleep", "600"]
-first = subprocess.Popen(command)
-row = dict(procs.identity(first.pid), uid=holder_rows.user_id(first.pid), exe=holder_rows.program(first.pid))
-while row["exe"] is None or "sleep" not in row["exe"]:
-    row["exe"] = holder_rows.program(first.pid)
-first.kill()
-first.wait()
-time.sleep(0.05)
-with open("/proc/sys/kernel/ns_last_pid", "w") as file:
-    file.write(str(first.pid - 1))
-second = subprocess.Popen(command)
-assert second.pid == first.pid, (second.pid, first.pid)
-while holder_rows.program(second.pid) != row["exe"]:
-    time.sleep(0.01)
-print(free_signals.send(row, 9), second.poll())
-now = dict(row, **procs.identity(second.pid))
-print(free_signals.send(now, 9), second.wait(10))
-"""
-
-
-def test_a_recycled_pid_is_never_hit() -> None:
-    """In a pid namespace of its own, where the next pid can be chosen."""
-    command = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child", sys.executable, "-c", RECYCLED, str(ROOT)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert done.stdout.split("\n") == ["gone None", "sent -9", ""], done.stderr
 
 
 def test_from_a_container_nobody_is_not_concluded() -> None:

@@ -2,17 +2,17 @@
 
 import json
 import random
-from collections.abc import Iterator
+import time
 from pathlib import Path
 from typing import Any
 
-import nvml_fakes
 import pytest
-from agent_client import AgentClient, Start, agents
+from agent_client import AgentClient
+from host_launches import wait_for
 from made_attempts import Made
 
-from pipeline.contract import files, layout, lineage
-from pipeline.host import filecache
+from pipeline.contract import files, layout, lineage, source_files
+from pipeline.host import filecache, source_looks
 from pipeline.host.consoles import Register
 from pipeline.host.control import Control
 from pipeline.host.frames import Frames
@@ -90,6 +90,15 @@ def test_an_output_that_is_gone_or_damaged_is_told(frames: Frames, outputs: dict
     assert (found["vocab"], found["extract"]) == (None, None)  # what they were made of is nothing to compare with
 
 
+def test_what_a_refused_launch_left_incomplete_is_outdated(frames: Frames, outputs: dict[str, Output], run_dir: Path) -> None:
+    Made(run_dir, "generate-2", 1_800_000_100.0, stage="generate").ended_ident().exit(2)
+    assert told(frames)["generate"] is None
+    outputs["generate"].publish(complete=False, attempt="another")
+    assert told(frames)["generate"] is None  # by a --limit, say; whoever needs it is told then
+    outputs["generate"].publish(attempt="generate-2")
+    assert "generate-2) began to change it and was refused: exit code 2" in str(told(frames)["generate"])
+
+
 def test_settings_that_cannot_be_read_prove_nothing(frames: Frames, outputs: dict[str, Output], run_dir: Path) -> None:
     for text in ("{torn", "[]", '{"generate": 3, "prepare": {"output": ""}, "vocab": {"output": ["x"]}}'):
         (run_dir / "settings.json").write_text(text)
@@ -114,6 +123,48 @@ def test_manifests_are_parsed_again_only_when_they_changed(
     outputs["vocab"].publish(fingerprint="vocab-b")
     told(frames)
     assert parsed == [str(outputs["vocab"].path)]
+
+
+def test_a_dead_mount_stops_no_frame_and_is_unknown(
+    frames: Frames, outputs: dict[str, Output], settings: dict[str, Any], run_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prompts = run_dir / "prompts.jsonl"
+    prompts.write_text("one")
+    settings["generate"]["prompts"] = str(prompts)
+    (run_dir / "settings.json").write_text(json.dumps(settings))
+    outputs["generate"].publish(sources={"prompts": source_files.describe(str(prompts))})
+    assert told(frames)["generate"] is None
+    # From here on every look hangs, as in a stat on a mount whose server is gone; the agent's own thread does not see it.
+    monkeypatch.setattr(source_files, "changed", lambda *_: time.sleep(600))
+    monkeypatch.setattr(source_looks, "EVERY_S", 0.2)
+    monkeypatch.setattr(source_looks, "FIRST_WAIT_S", 0.3)
+    monkeypatch.setattr(source_looks, "_looks", {})
+    monkeypatch.setattr(source_looks, "_running", [])
+    unknown = f"generate.prompts: unknown: {prompts} has not answered so far; is it on a mount that hangs?"
+    assert told(frames)["generate"] == unknown
+    began = time.monotonic()
+    for _ in range(100):
+        assert told(frames)["generate"] == unknown
+    assert time.monotonic() - began < 100 * 0.3, "only the first answer is waited for"
+    assert len(source_looks._running) == 1
+    source_looks.close()
+    assert source_looks._running == []
+
+
+def test_an_answer_counts_for_a_while_only(run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    prompts = run_dir / "prompts.jsonl"
+    prompts.write_text("one")
+    recorded = source_files.describe(str(prompts))
+    monkeypatch.setattr(source_looks, "EVERY_S", 0.1)
+    assert source_looks.changed(recorded, str(prompts)) is None
+    prompts.write_text("two")
+    wait_for(lambda: "has another content" in str(source_looks.changed(recorded, str(prompts))))
+    prompts.write_text("one")
+    wait_for(lambda: source_looks.changed(recorded, str(prompts)) is None)
+    monkeypatch.setattr(source_looks, "FIRST_WAIT_S", 0.0)
+    monkeypatch.setattr(source_files, "changed", lambda *_: time.sleep(600))
+    wait_for(lambda: str(source_looks.changed(recorded, str(prompts))).startswith("unknown: "))
+    source_looks.close()
 
 
 def test_stages_without_ledgers_count_none(frames: Frames, outputs: dict[str, Output]) -> None:
@@ -169,14 +220,6 @@ def test_a_manifest_of_another_size_or_depth_is_no_manifest(tmp_path: Path) -> N
         path.write_text(text)
         assert filecache.read_json(str(path)) is None
     assert filecache.read_json(str(tmp_path / "a\0b")) is None
-
-
-@pytest.fixture
-def agent(python: str, code_dir: Path, data_dir: Path, tmp_path: Path) -> Iterator[AgentClient]:
-    gpus = nvml_fakes.create(tmp_path / "gpus.state")
-    start: Start
-    with agents(python, code_dir, data_dir, nvml_fakes.in_python(gpus)) as start:
-        yield start()
 
 
 def test_through_the_agent_and_small(agent: AgentClient, outputs: dict[str, Output]) -> None:

@@ -2,39 +2,14 @@
 
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import nvml_fakes
 import pytest
-from agent_client import AgentClient, Start, agents
+from agent_client import AgentClient
+from sample_client import Client, line, record
 
-from pipeline.host import sample_lines, samples
+from pipeline.host import sample_lines
 from pipeline.host.errors import RequestError
-
-Reply = dict[str, Any]
-
-
-def record(name: str, **other: Any) -> dict[str, Any]:
-    return {
-        "id": name,
-        "messages": [{"role": "user", "content": "q " + name}],
-        "split": "train",
-        "prompt_token_ids": [1, 2, 3],
-        "response_token_ids": [4, 5],
-        "reasoning": None,
-        "content": "answer",
-        "finish_reason": "stop",
-        "ids_match": True,
-        "mismatch": None,
-        "view": [["prompt", "q"], ["response", "answer"], ["response_special", "<end>"]],
-        **other,
-    }
-
-
-def line(value: Any) -> bytes:
-    return json.dumps(value).encode() + b"\n"
 
 
 @pytest.fixture
@@ -43,33 +18,6 @@ def generated(run_dir: Path) -> Path:
     path.mkdir(parents=True)
     (run_dir / "settings.json").write_text('{"generate": {"output": "data/generated"}}')
     return path
-
-
-class Client:
-    """Asks as the agent is asked."""
-
-    def __init__(self, data_dir: Path):
-        self._data_dir = data_dir
-
-    def __call__(self, direction: str, offset: "int | None" = None, which: str = "responses", run: Any = "demo") -> Reply:
-        return samples.sample(str(self._data_dir), {"run": run, "which": which, "direction": direction, "offset": offset})
-
-    def missing(self, **fields: Any) -> str:
-        with pytest.raises(RequestError) as caught:
-            self("last", **fields)
-        assert caught.value.kind == "missing"
-        return str(caught.value)
-
-    def walk(self, direction: str) -> "list[str]":
-        """Ids from one end to the other, the empty replies between them included as None."""
-        forwards = direction == "next"
-        reply, ids = self("first" if forwards else "last"), []
-        while True:
-            ids += [reply["sample"]["id"]] if reply["sample"] else []
-            if reply["last" if forwards else "first"]:
-                return ids if forwards else ids[::-1]
-            assert len(ids) < 1000
-            reply = self(direction, reply["end" if forwards else "offset"])
 
 
 @pytest.fixture
@@ -175,6 +123,8 @@ def test_a_file_that_was_replaced(generated: Path, ask: Client) -> None:
     inside = ask("next", 5)
     assert (inside["sample"]["id"], inside["skipped_lines"]) == ("y", 1)
     assert ask("previous", len(line(record("x"))) + 5)["sample"]["id"] == "x"
+    path.write_bytes(b"torn " + line(record("tail")) + line(record("z")))
+    assert ask("next", 5)["sample"]["id"] == "z", "the end of a line was taken for a line"
     path.write_bytes(b"")
     assert ask.missing() == "no prompt has been answered yet"
 
@@ -257,14 +207,6 @@ def test_bad_requests_and_what_is_no_file(generated: Path, ask: Client) -> None:
         with pytest.raises(RequestError) as caught:
             ask(**{"direction": "last", **fields})
         assert caught.value.kind == kind, fields
-
-
-@pytest.fixture
-def agent(python: str, code_dir: Path, data_dir: Path, tmp_path: Path) -> Iterator[AgentClient]:
-    gpus = nvml_fakes.create(tmp_path / "gpus.state")
-    start: Start
-    with agents(python, code_dir, data_dir, nvml_fakes.in_python(gpus)) as start:
-        yield start()
 
 
 def test_through_the_agent(agent: AgentClient, generated: Path) -> None:

@@ -161,5 +161,5 @@ def test_interpreters_are_asked_for_what_the_stages_need() -> None:
     for stage, (_, distributions) in NEEDS.items():
         wanted = set(importlib.import_module(f"pipeline.stages.{stage}").NEEDED_PACKAGES)
         by_settings = {"vllm"} if stage == "serve" else set()  # only where the settings name no other program
-        assert set(distributions) - by_settings - {"msgspec"} == wanted - by_settings - {"msgspec"}, stage
+        assert set(distributions) - by_settings == wanted - by_settings, stage
         assert set(distributions) <= set(DISTRIBUTIONS)

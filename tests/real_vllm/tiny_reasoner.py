@@ -8,6 +8,8 @@ can give again.
 from pathlib import Path
 from typing import Any
 
+from pipeline.rehearsal.model import shape
+
 ANIMALS = {"cat": "It sleeps all day.", "owl": "It hears everything.", "elk": "It swims well.", "ant": "It carries leaves."}
 TRAINED_ON = range(64)
 BATCH = 16
@@ -33,7 +35,7 @@ def build(directory: Path) -> float:
     torch.set_num_threads(1)
     torch.manual_seed(5)
     tokenizer = _tokenizer(directory)
-    shape: dict[str, Any] = {
+    changes: dict[str, Any] = {
         "vocab_size": VOCABULARY,
         "hidden_size": 64,
         "intermediate_size": 128,
@@ -41,28 +43,16 @@ def build(directory: Path) -> float:
         "num_hidden_layers": 2,
         "num_attention_heads": 2,
         "num_key_value_heads": 2,
-        "n_shared_experts": 1,
         "n_routed_experts": 4,
-        "num_experts_per_tok": 2,
         "n_group": 1,
-        "topk_group": 1,
         "first_k_dense_replace": 1,
-        "q_lora_rank": 64,
         "kv_lora_rank": 512,
         "qk_rope_head_dim": 64,
         "qk_nope_head_dim": 128,
         "v_head_dim": 128,
         "max_position_embeddings": 1024,
-        "num_nextn_predict_layers": 0,
-        "routed_scaling_factor": 1.0,
-        "initializer_range": 0.06,
-        "bos_token_id": 0,
-        "eos_token_id": 1,
-        "pad_token_id": 1,
-        "topk_method": "noaux_tc",  # vLLM takes the router's bias only when config.json names this method
-        "scoring_func": "sigmoid",
     }
-    model: Any = DeepseekV3ForCausalLM(DeepseekV3Config(**shape))
+    model: Any = DeepseekV3ForCausalLM(DeepseekV3Config(**{**shape(), **changes}))
     loss = _train(model, _batch(tokenizer))
     model.save_pretrained(directory, max_shard_size="1MB")
     return loss

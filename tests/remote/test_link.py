@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from console.remote import clocks, errors, ssh, state
+from console.remote import clocks, errors, ssh, standing, state
 from console.remote import link as link_module
 from console.remote.errors import AgentError
 from console.remote.link import Link
@@ -195,7 +195,7 @@ async def test_a_machine_that_slept_dials_at_once(sshd: Make, tmp_path: Path, mo
     async with Link(sshd().host(data_dir=str(tmp_path / "data"))) as link:
         await live(link)
         pid = (link.hello or {})["pid"]
-        for module in (link_module, clocks):
+        for module in (link_module, standing, clocks):
             monkeypatch.setattr(module, "boot_s", lambda: boot_s() + slept_s)
         await asyncio.sleep(1.2)
         assert (link.hello or {})["pid"] == pid

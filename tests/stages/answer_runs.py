@@ -1,10 +1,12 @@
 """Runs with generated answers, for the tests of prepare and vocab: a tiny verifier with a tokenizer, and answers in generate's format."""
 
+import hashlib
 import json
 import multiprocessing
 import multiprocessing.forkserver as forkserver
 import os
 import random
+import resource
 import signal
 import sys
 import threading
@@ -76,10 +78,26 @@ def write_answers(run: Path, answers: Iterable[dict[str, Any]], holdout: Iterabl
     contents = {"responses.jsonl": list(answers), "holdout.jsonl": list(holdout)}
     for name, lines in contents.items():
         (directory / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
-    fingerprint = str(hash(json.dumps(contents)))
+    totals = {"samples": len(contents["responses.jsonl"]), "answered": sum(map(len, contents.values()))}
+    fingerprint = answers_fingerprint(contents)
     output_manifest.publish(
-        str(directory), "generate", "a", complete=complete, fingerprint=fingerprint, inputs={}, settings={}, totals={"samples": 1}
+        str(directory), "generate", "a", complete=complete, fingerprint=fingerprint, inputs={}, settings={}, totals=totals
     )
+
+
+def answers_fingerprint(contents: dict[str, list[dict[str, Any]]]) -> str:
+    """As docs/files.md says; of answers that cannot be, something."""
+    lines = []
+    for name, answers in contents.items():
+        for one in answers:
+            prompt, response = one["prompt_token_ids"], one["response_token_ids"]
+            try:
+                ids = hashlib.sha256(b"".join(value.to_bytes(8, "little", signed=True) for value in (len(prompt), *prompt, *response)))
+            except (TypeError, AttributeError, OverflowError):
+                return "of no answers"
+            split = "holdout" if name == "holdout.jsonl" else "train"
+            lines.append((one["id"], f"{one['id']}\0{split}\0{ids.hexdigest()}\n"))
+    return hashlib.sha256("".join(line for _, line in sorted(lines)).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def make_run(directory: Path, model: Path, **sections: dict[str, Any]) -> Path:
@@ -111,11 +129,16 @@ def _start_forking() -> None:
 class StageProcess:
     """A stage as a process of its own, forked from one that has the libraries loaded already: so a test of ten kills costs seconds."""
 
-    def __init__(self, run: Path, stage: str, *arguments: str, kill_at: int | None = None):
-        """``kill_at``: it kills itself before the so many-th change (from 0) of a name in the output directory's tree."""
+    def __init__(self, run: Path, stage: str, *arguments: str, kill_at: int | None = None, file_bytes: int | None = None):
+        """``kill_at``: it kills itself before the so many-th change (from 0) of a name in the output directory's tree.
+
+        ``file_bytes``: what no file of its may be larger than; a write beyond it fails, as on a full disk.
+        """
         self.log = run / f"{stage}.log"
         _start_forking()
-        self._process = _FORKING.Process(target=_run_stage, args=([stage, "--run", str(run), *arguments], str(self.log), kill_at))
+        self._process = _FORKING.Process(
+            target=_run_stage, args=([stage, "--run", str(run), *arguments], str(self.log), kill_at, file_bytes)
+        )
         self._process.start()
 
     def signal(self, number: int) -> None:
@@ -139,16 +162,16 @@ class StageProcess:
         return self.log.read_text() if self.log.exists() else ""
 
 
-def run_stage(run: Path, stage: str, *arguments: str, code: int = 0) -> str:
+def run_stage(run: Path, stage: str, *arguments: str, code: int = 0, file_bytes: int | None = None) -> str:
     """Run a stage to its end and return what it printed; its exit code must be ``code``."""
-    process = StageProcess(run, stage, *arguments)
+    process = StageProcess(run, stage, *arguments, file_bytes=file_bytes)
     ended = process.end()
     assert ended == code, process.text
     assert "Traceback" not in process.text
     return process.text
 
 
-def _run_stage(argv: list[str], log: str, kill_at: int | None) -> None:
+def _run_stage(argv: list[str], log: str, kill_at: int | None, file_bytes: int | None) -> None:
     from tqdm import tqdm
 
     for key in [key for key in os.environ if key.startswith("EAGLEWATCH_")]:
@@ -157,6 +180,8 @@ def _run_stage(argv: list[str], log: str, kill_at: int | None) -> None:
     os.dup2(fd, 1)
     os.dup2(fd, 2)
     tqdm.set_lock(threading.RLock())  # its own is a semaphore of the system, which a killed process would leave behind
+    if file_bytes is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
     if kill_at is not None:
         _kill_before_change(kill_at, f"{os.path.dirname(log)}/data/")
     sys.exit(command_line.run(argv))

@@ -169,7 +169,7 @@ CASES: dict[str, tuple[Break, str]] = {
         "8 in the hf convention is the state after the final norm",
     ),
     "output holds files of nobody knows what": (output_without_manifest, r"holds 1 hs_\*\.safetensors but no data_config\.json"),
-    "output is a file": (output_is_a_file, "cannot make the output directory"),
+    "output is a file": (output_is_a_file, "is a file, not a directory"),
     "disk too small": (lambda *_: ["--set", f"extract.min_free_bytes={10**18}"], r"free and the extraction needs .*1e\+03 PB kept free"),
     "unknown setting": (lambda *_: ["--set", "extract.layers=[2]"], r"extract\.layers: unknown key; did you mean 'layer_ids'"),
 }

@@ -58,6 +58,6 @@ def made(tmp_path: Path, verifier: Path, tokenizer: Any) -> Callable[..., Path]:
 @pytest.fixture(scope="session")
 def chat_verifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tokenizer with a chat template and reasoning, without weights; the fake OpenAI-compatible server has the same."""
-    from tests.fakes.openai_server import save_verifier
+    from tests.fakes.chat_verifier import save_verifier
 
     return save_verifier(tmp_path_factory.mktemp("verifier") / "model")

@@ -1,7 +1,7 @@
 """Run directories for the tests of the generate stage, and what it leaves there."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,12 @@ def write_prompts(path: Path, rows: Iterable[Any]) -> Path:
 
 def numbered(count: int) -> list[dict[str, Any]]:
     return [{"id": f"q{number}", "messages": [{"role": "user", "content": question(number)}]} for number in range(count)]
+
+
+def faulty(faults: dict[int, str], times: int = 1000) -> Callable[[str, int], "str | None"]:
+    """Questions by number that get a fault, the first ``times`` times."""
+    by_text = {question(number): fault for number, fault in faults.items()}
+    return lambda text, before: by_text.get(text) if before < times else None
 
 
 def make_run(directory: Path, model: Path, server: FakeServer | None, rows: Iterable[Any], **generate: Any) -> Path:

@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -91,12 +92,41 @@ def test_an_output_directory_of_another_model_or_other_data_is_refused(
     filled: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = save_model(tmp_path / "other", "llama", seed=8, shards="400kB", rms_norm_eps=1e-5)
-    assert (
-        f"another model ({json.loads((output(filled) / 'data_config.json').read_text())['model']['path']} there, {other} now)"
-        in refused(filled, capsys, "--set", f"model.path={other}")
-    )
-    data = save_rows(tmp_path / "data", [*ROWS[:-1], [1, 2, 3]])
-    assert "other prepared data" in refused(filled, capsys, "--set", f"extract.data={data}")
+    told = json.loads((output(filled) / "data_config.json").read_text())
+    error = refused(filled, capsys, "--set", f"model.path={other}")
+    assert f"another model (fingerprint {told['model']['fingerprint'][:12]}, {told['model']['path']} there, fingerprint " in error, error
+    assert f", {other} now)" in error
+
+
+def test_other_data_at_the_same_place_are_told_apart_with_the_way_out(
+    filled: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = shutil.copytree(filled, tmp_path / "run")
+    shutil.rmtree(run / "data" / "prepared")
+    save_rows(run / "data" / "prepared", [*ROWS[:-1], [1, 2, 3], [4]])
+    told = json.loads((output(run) / "data_config.json").read_text())
+    before = samples(run)
+    error = refused(run, capsys)
+    tokens = sum(map(len, ROWS))
+    there = f"other prepared data ({len(ROWS)} rows of {tokens} tokens, hash {told['data']['fingerprint'][:12]}, "
+    assert there in error and f"{len(ROWS) + 1} rows of {tokens - len(ROWS[-1]) + 4} tokens, hash " in error, error
+    assert "--set extract.output=PATH" in error and samples(run) == before
+
+    # --verify reads them all the same, and says both.
+    error = refused(run, capsys, "--verify")
+    assert f"{len(ROWS)} files re-read, 0 bad, all as they were written; but extract.output: " in error and there in error
+    receipt = newest(run, "receipt.json")
+    assert (receipt["verified"], receipt["verified_samples"], receipt["bad"]) == (False, len(ROWS), 0)
+    data = bytearray((output(run) / "hs_1.safetensors").read_bytes())
+    data[-1] ^= 1
+    (output(run) / "hs_1.safetensors").write_bytes(data)
+    assert main(["extract", "--run", str(run), "--verify"]) == 1
+    assert "1 bad, the first: hs_1.safetensors: holds other bytes than were written" in capsys.readouterr().err
+
+    # The command that it gives makes room, and the stage goes on.
+    (way,) = re.findall(r"move that directory aside: (mv .*)", error)
+    subprocess.run(shlex.split(way), check=True)
+    assert main(["extract", "--run", str(run)]) == 0
 
 
 def test_a_manifest_that_is_not_ours_is_refused(filled: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

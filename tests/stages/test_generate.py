@@ -52,7 +52,8 @@ def test_answers_are_the_servers_own_tokens_each_prompt_once(chat_verifier: Path
     assert receipt["with_reasoning"] == 1 and receipt["finish_reasons"] == {"stop": 24} and receipt["failed_by_reason"] == {}
     progress = newest(run, "progress/0.json")
     assert (progress["done"], progress["total"], progress["tokens"], progress["unit"]) == (24, 24, receipt["tokens"], "prompt")
-    assert facts(run)["reasoning"] == ("100.0% of 24 answers", "ok") and facts(run)["ids"][1] == "ok"
+    assert progress["held_out_total"] == 4
+    assert facts(run)["reasoning"] == ("100.0% of 20 + 4 held out answers", "ok") and facts(run)["ids"][1] == "ok"
     there = manifest(run)
     assert there["complete"] and there["fingerprint"] == receipt["fingerprint"] and there["settings"]["generate.temperature"] == 0.7
     assert all(os.stat(output(run) / name).st_mode & 0o007 == 0 for name in ("responses.jsonl", "holdout.jsonl"))

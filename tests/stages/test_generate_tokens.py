@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from pipeline.generation.records import Answer
 from pipeline.generation.tokens import BY_TEMPLATE, BY_TEXT, Tokens
-from tests.fakes.openai_server import END, TEMPLATE, THINK, THOUGHT, save_verifier
+from tests.fakes.chat_verifier import END, TEMPLATE, THINK, THOUGHT, save_verifier
 
 PROMPT: list[Any] = [{"role": "user", "content": "What is light?"}]
 REASONING, CONTENT = "I think about green stone, 東京 often", "It is green."
@@ -30,7 +31,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tokens]:
 def judge(tokens: Tokens, text: str, reasoning: "str | None", content: "str | None", finish: str = "stop", cut: "int | None" = None) -> Any:
     """A response of this text, or its first ``cut`` tokens."""
     prompt = tokens.prompt_ids(PROMPT)
-    return tokens.judge(PROMPT, prompt, tokens._encode(text)[:cut], reasoning, content, finish)
+    return tokens.judge(PROMPT, Answer(prompt, tokens._encode(text)[:cut], reasoning, content, finish))
 
 
 FULL = f"{THINK}{REASONING}{THOUGHT}{CONTENT}{END}"
@@ -54,10 +55,10 @@ def test_whole_cut_and_wrong_responses(name: str, text: str, by: str, made: dict
     prompt, ids = tokens.prompt_ids(PROMPT), tokens._encode(text)
     start = tokens._encode(text.removesuffix(CONTENT + END))
     odd = [*start, *(one for letter in CONTENT for one in tokens._encode(letter)), ids[-1]]
-    wrong: Any = tokens.judge(PROMPT, prompt, odd, REASONING, CONTENT, "stop")
+    wrong: Any = tokens.judge(PROMPT, Answer(prompt, odd, REASONING, CONTENT, "stop"))
     assert wrong.mismatch.part == "response" and len(start) < wrong.mismatch.position < len(ids)
     assert (odd[wrong.mismatch.position], ids[wrong.mismatch.position]) == (wrong.mismatch.server_id, wrong.mismatch.template_id)
-    other: Any = tokens.judge(PROMPT, [*prompt, 300], ids, REASONING, CONTENT, "stop")
+    other: Any = tokens.judge(PROMPT, Answer([*prompt, 300], ids, REASONING, CONTENT, "stop"))
     assert (other.mismatch.part, other.mismatch.position, other.mismatch.server_id, other.mismatch.template_id) == (
         "prompt",
         len(prompt),

@@ -71,7 +71,7 @@ def test_what_is_left_out_is_counted_by_reason(made: Callable[..., Path], tokeni
     assert receipt["left_out"] == {"empty": 2, "short": 1, "duplicates": 1, "mismatched": 1, "held_out": 1}
     assert receipt["answers"] == 20 == receipt["samples"] + sum(receipt["left_out"].values())
     assert receipt["unchecked"] == 1 and set(load_rows(run)["id"]) == {f"p{number}" for number in (0, 6, *range(8, 20))}
-    assert "6 of 20: 2 empty, 1 short, 1 duplicates, 1 mismatched, 1 held_out" in said
+    assert "6 of 20 + 1 held out: 2 empty, 1 short, 1 duplicates, 1 mismatched, 1 held_out" in said
     (run / "settings.toml").write_text((run / "settings.toml").read_text().replace('"drop"', '"keep"'))
     run_stage(run, "prepare")
     receipt = newest(run, "prepare")

@@ -110,6 +110,9 @@ def test_verify_finds_what_was_changed(made: Callable[..., Path]) -> None:
     manifest["totals"]["train_samples"] -= 1
     (prepared / "eaglewatch.json").write_text(json.dumps(manifest))
     assert "not in the order" in run_stage(run, "prepare", "--verify", code=1)
+    share = f'"prepare.validation_share": {manifest["settings"]["prepare.validation_share"]}'
+    (prepared / "eaglewatch.json").write_text(json.dumps(manifest).replace(share, '"prepare.validation_share": 1e400'))
+    assert "does not say by which seed and share" in run_stage(run, "prepare", "--verify", code=1)
     rows.write_bytes(sound[: len(sound) // 2])
     run_stage(run, "prepare", "--verify", code=2)
     run_stage(run, "prepare")  # makes it good again

@@ -13,13 +13,15 @@ import datasets
 import pytest
 from answer_runs import StageProcess, answer, newest, prepared_manifest, run_stage, write_answers
 
+from pipeline import rows_lock
+
 pytestmark = pytest.mark.xdist_group("answers")
 KILLS = 10
 
 
 def content(directory: Path) -> dict[str, bytes]:
-    """Every file that the stage leaves, but for lock and manifest, which name the attempt."""
-    names = ("eaglewatch.json", ".eaglewatch.lock")
+    """Every file that the stage leaves, but for locks and manifest."""
+    names = ("eaglewatch.json", ".eaglewatch.lock", rows_lock.NAME)
     return {
         str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file() and path.name not in names
     }
@@ -67,7 +69,7 @@ def test_killed_before_each_step_of_the_switch(made: Callable[..., Path], tokeni
     before = content(run / "data" / "prepared")
     write_answers(run, [answer(number, tokenizer) for number in range(17)], [answer(2000, tokenizer, split="holdout")])
     wanted_run = made(1)
-    for name in ("responses.jsonl", "holdout.jsonl"):
+    for name in ("responses.jsonl", "holdout.jsonl", "eaglewatch.json"):
         (wanted_run / "data" / "generated" / name).write_bytes((run / "data" / "generated" / name).read_bytes())
     run_stage(wanted_run, "prepare")
     wanted = content(wanted_run / "data" / "prepared")
@@ -146,4 +148,4 @@ def test_what_others_left_in_the_directory_stays(made: Callable[..., Path]) -> N
     run_stage(other, "prepare")
     assert (other / "data" / "prepared" / "token_freq.pt").read_text() == "somebody's"
     shared = made(6, prepare={"output": "data/generated"})
-    assert "is the output of generate" in run_stage(shared, "prepare", code=2)
+    assert "is the same directory as generate.output" in run_stage(shared, "prepare", code=2)

@@ -1,5 +1,6 @@
 """What an attempt ran with is on record, and input that is not good enough ends it, unless that is overridden with a reason."""
 
+import hashlib
 import json
 import os
 import subprocess
@@ -38,7 +39,14 @@ def manifest(run: Path, stage: str, **changes: Any) -> None:
     directory = run / {"generate": "data/generated", "prepare": "data/prepared"}[stage]
     directory.mkdir(parents=True, exist_ok=True)
     value = {"format": lineage.FORMAT, "format_version": 1, "stage": stage, "attempt": "a", "complete": True, "fingerprint": f"{stage}-1"}
-    value.update(inputs={"generate": "generate-1"} if stage == "prepare" else {}, settings={}, totals={}, created_wall_s=1.0, made_with={})
+    totals = {}
+    if stage == "prepare":
+        totals["rows_sha256"] = sha256 = hashlib.sha256(b"rows").hexdigest()
+        (directory / f"data-{sha256[:16]}.arrow").write_bytes(b"rows")
+        write_json(str(directory / "state.json"), {"_data_files": [{"filename": f"data-{sha256[:16]}.arrow"}]})
+    value.update(
+        inputs={"generate": "generate-1"} if stage == "prepare" else {}, settings={}, totals=totals, created_wall_s=1.0, made_with={}
+    )
     write_json(str(directory / lineage.NAME), {**value, **changes})
 
 
@@ -59,7 +67,7 @@ def answered(run: Path) -> Iterator[Path]:
 def test_good_input_is_good_and_an_override_has_nothing_to_do(answered: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert check(answered, "prepare").overridden is None
     assert check(answered, "prepare", "just in case").overridden is None
-    assert "--override has nothing to override" in capsys.readouterr().out
+    assert "--override has nothing to override so far" in capsys.readouterr().out
 
 
 def test_what_is_not_there_cannot_be_overridden(run: Path) -> None:
@@ -96,10 +104,16 @@ def test_what_is_not_good_enough_needs_a_reason(run: Path, changes: dict[str, An
     assert [(one["kind"], one["reason"]) for one in events] == [("override", "a trial")]
     audit = [json.loads(line) for line in (run.parents[1] / layout.AUDIT).read_text().splitlines()]
     assert [(one["what"], one["run"], one["stage"], one["reason"]) for one in audit] == [("override", "r", "prepare", "a trial")]
+    assert audit[0]["boot_id"] and audit[0]["overridden"] == attempt.overridden["what"]
 
 
 def test_an_override_that_cannot_be_recorded_is_not_done(run: Path) -> None:
     manifest(run, "generate", complete=False)
+    (run.parents[1] / layout.AUDIT).write_text('{"torn')  # by a full disk
+    check(run, "prepare", "a trial")
+    torn, line = (run.parents[1] / layout.AUDIT).read_text().splitlines()
+    assert torn == '{"torn' and json.loads(line)["reason"] == "a trial"
+    (run.parents[1] / layout.AUDIT).unlink()
     (run.parents[1] / layout.AUDIT).mkdir()
     with pytest.raises(StageError, match="an override that cannot be recorded is not done"):
         check(run, "prepare", "a trial")
@@ -162,3 +176,12 @@ def test_a_disk_that_takes_no_provenance_is_told_and_ends_nothing(run: Path) -> 
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment(), cwd=run)
     assert "note: provenance.json is not written" in done.stdout
     assert "prepare has not made data/prepared yet" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_damaged_record_of_the_run_is_kept_under_another_name(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    damaged = '{"generate": {"attempt": "a"}, "prep'
+    (run / layout.PROVENANCE).write_text(damaged)
+    assert main(["extract", "--run", str(run)]) == 2
+    (kept,) = run.glob("provenance.json.damaged-*")
+    assert kept.read_text() == damaged and f"it is {kept.name} now" in capsys.readouterr().out
+    assert set(read_json(str(run / layout.PROVENANCE)) or {}) == {"extract"}

@@ -1,10 +1,12 @@
 """The serve stage with a small real server: loading, proof, up and down, and its end."""
 
+import os
 import signal
 from pathlib import Path
 
 import pytest
 
+from pipeline.host import procs
 from tests.fakes.serve_runs import notes, read_events, read_json, running, serving, wait_for, write_model, write_run
 
 
@@ -86,7 +88,7 @@ def test_a_server_that_dies_is_told_with_its_own_words(manners: dict, says: str,
 @pytest.mark.parametrize(
     ("token", "says"),
     [
-        ("hang", "gave no token: /v1/chat/completions: no answer within"),
+        ("hang", "gave no token: /v1/chat/completions: no whole answer within"),
         ("500", "gave no token: /v1/chat/completions answers 500: the engine is broken"),
         ("none", "refused to give a token: /v1/chat/completions answers without a token"),
         ("other-model", "asked for 'tiny', the server answered as 'other'"),
@@ -134,6 +136,19 @@ def test_a_server_that_ignores_the_stop_is_killed_and_said(model: Path, tmp_path
         assert not running(server) and not running(worker)
     assert notes(run, "term") == [0]
     assert not read_json(run, "receipt.json")
+
+
+def test_a_frozen_server_is_woken_so_that_it_can_act_on_the_one_signal(model: Path, tmp_path: Path) -> None:
+    run = write_run(tmp_path, model)
+    with serving(run) as stage:
+        stage.wait_progress(lambda one: one.get("up"), "up")
+        (server,) = notes(run, "pid")
+        os.kill(server, signal.SIGSTOP)
+        wait_for(lambda: (stat := procs.read_stat(server)) and stat.state in "Tt", "the server's freeze")
+        code, _, error = stage.end()
+        assert (code, error) == (0, "") and not running(server)
+    assert notes(run, "term") == [0], "exactly one SIGTERM"
+    assert read_json(run, "receipt.json")["stopped"]["clean"] is True
 
 
 def test_started_by_hand_the_server_is_told_when_the_stage_is_killed(model: Path, tmp_path: Path) -> None:

@@ -152,6 +152,22 @@ def test_damaged_files_are_found(prepared: Path) -> None:
     check_mapping(str(vocab), fingerprint, 20, 512)
 
 
+def test_a_manifest_edited_by_hand_is_told_of_in_a_line(prepared: Path) -> None:
+    run_stage(prepared, "vocab")
+    path = prepared / "data" / "vocab" / "eaglewatch.json"
+    value = manifest(prepared)
+    for edited in ({"forced": [1]}, {"forced": {"x": "y"}}, {"forced": {"1": 2}}, {"forced": {"9" * 5000: "y"}}, {"files": 5}):
+        path.write_text(json.dumps({**value, "totals": {**value["totals"], **edited}}))
+        with pytest.raises(UserError, match=r"eaglewatch\.json does not say which"):
+            check_mapping(str(path.parent), value["inputs"]["prepare"], 20, 512)
+    prepare = prepared / "data" / "prepared" / "eaglewatch.json"
+    rows = json.loads(prepare.read_text())
+    prepare.write_text(json.dumps({**rows, "totals": {**rows["totals"], "samples": "many"}}))
+    assert "eaglewatch.json does not say which files" in run_stage(prepared, "vocab", "--verify", code=1)
+    path.write_text(json.dumps({**value, "totals": {**value["totals"], "files": None, "replaces": 7}}))
+    assert "and no eaglewatch.json tells of which data it is" in run_stage(prepared, "vocab", code=2)
+
+
 def test_files_of_unknown_origin_are_neither_used_nor_overwritten(prepared: Path) -> None:
     vocab = prepared / "data" / "vocab"
     vocab.mkdir()

@@ -80,6 +80,37 @@ def outdated() -> list[dict[str, Any]]:
     return [scenes.frame(stages=scenes.stages(**later), gpus=scenes.idle_gpus())]
 
 
+REFUSAL = "data/prepared/data-4be1aa00.arrow: its rows are not those that prepare made; run prepare again"
+
+
+def refused(stage: str = "vocab", **changes: Any) -> dict[str, Any]:
+    """A launch that ended three minutes ago, before any work."""
+    value = scenes.attempt(
+        stage=stage, attempt="20251231-130900-0badc0de0001", state="FAILED", why=REFUSAL, started_boot_s=scenes.NOW_S - 185,
+        ended_boot_s=scenes.NOW_S - 180, exit={"code": 2, "signal": None, "boot_s": scenes.NOW_S - 180}, ledger=None, directory=None,
+        progress=scenes.progress(phase=telemetry.LOADING, done=0, total=None, tokens=None, total_tokens=None, bytes=None), refused=None,
+    )  # fmt: skip
+    return {**value, **changes}
+
+
+def refused_launch() -> list[dict[str, Any]]:
+    """vocab is done and verified; its last launch was refused."""
+    vocab = {**scenes.stages()["vocab"], "refused": refused()}
+    return [scenes.frame(stages=scenes.stages(vocab=vocab), gpus=scenes.idle_gpus())]
+
+
+def held_out() -> list[dict[str, Any]]:
+    """160 prompts were answered, and 16 that are held out; what the stage told of the moment is still in its progress."""
+    facts = [["reasoning", "100.0% of 160 + 16 held out answers", "ok"], ["ids", "not the template's: 2 response", "warn"],
+             ["in flight", "0 requests", "ok"], ["server", "up", "ok"]]  # fmt: skip
+    one = scenes.ended("generate", 0.05, samples=160, holdout=16, prompts=176, tokens=310_000, failed=0, with_reasoning=1.0)
+    one["progress"].update(done=176, total=176, held_out_total=16, verified=176, verify_total=176, facts=facts)
+    prepare = scenes.ended("prepare", 0.02, samples=158, holdout_samples=16, verified_samples=158, train_samples=150, loss_share=0.937)
+    told = [["rows", "150 train, 8 validation, 16 held out", "ok"], ["left out", "2 of 160 + 16 held out: 2 short", "warn"]]
+    prepare["progress"].update(done=176, total=176, held_out_total=16, facts=told)
+    return [scenes.frame(stages={"generate": one, "prepare": prepare}, gpus=scenes.idle_gpus())]
+
+
 def foreign() -> list[dict[str, Any]]:
     """Somebody's systemd unit serves, and holds the GPUs."""
     server = {

@@ -7,6 +7,7 @@ import scenes
 from fakes import FakeLink, Fixture, redraw, showing, until
 from textual.pilot import Pilot
 
+from console.remote.state import LinkStatus
 from console.tui.options import CHAIN
 from console.tui.screens.done import EndedScreen
 
@@ -58,6 +59,13 @@ class PlayedHost:
     @property
     def order(self) -> list[str]:
         return [f"{op} {fields['stage']}" for op, fields in self.link.asked if op in ("launch", "stop")]
+
+
+class MuteHost(PlayedHost):
+    """Answers each launch, and no frame tells of it."""
+
+    def launched(self, fields: dict[str, Any]) -> dict[str, Any]:
+        return {"state": "RUNNING", "pid": 4243, "attempt": fields["attempt"]}
 
 
 def said(pilot: Pilot[Any]) -> str:
@@ -123,3 +131,18 @@ async def test_who_takes_control_ends_it_and_a_console_that_only_looks_never_beg
             looking.frame()
             await redraw(pilot)
         assert looking.order == []
+
+
+async def test_waiting_for_a_frame_ends_with_control_and_with_the_link_and_says_so() -> None:
+    hers = {"by": "anna on laptop", "since_boot_s": scenes.NOW_S, "yours": False}
+    host = MuteHost()
+    async with showing(host.fixture()) as pilot:
+        await until(pilot, lambda: host.order == ["launch serve"])
+        host.link.feed(scenes.frame(scenes.NOW_S + 50, stages={}, gpus=scenes.idle_gpus(), control=hers))
+        await until(pilot, lambda: "goes no further by itself: anna on laptop has control" in said(pilot))
+    host = MuteHost()
+    async with showing(host.fixture()) as pilot:
+        await until(pilot, lambda: host.order == ["launch serve"])
+        host.link.now = LinkStatus("AUTH NEEDED", None, 1, None, "gpu-host: no key fits")
+        await until(pilot, lambda: "goes no further by itself: the link is AUTH NEEDED: gpu-host: no key fits" in said(pilot))
+        assert host.order == ["launch serve"]

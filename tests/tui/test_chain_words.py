@@ -24,7 +24,7 @@ STEPS = {
     ),
     "a crash": (scenes.crashed, "> starts extract"),
     "it runs": (lambda: scenes.steady()[-1], "extract is RUNNING"),
-    "all is done": (scenes.done, "every stage that this version has is done; S starts one again"),
+    "all is done": (scenes.done, "nothing is left to do; S starts a stage again"),
     "an input is outdated": (lambda: data_scenes.outdated()[0], "> starts prepare: outdated: made of another output of generate"),
     "somebody's server": (lambda: data_scenes.foreign()[0], "extract is next, and cannot start: a server that is not ours"),
 }  # fmt: skip

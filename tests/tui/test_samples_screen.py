@@ -82,8 +82,14 @@ async def test_the_newest_is_followed_until_somebody_reads_and_buttons_do_what_k
     fixture = answering(view=long)
     async with showing(fixture) as pilot:
         await opened(pilot)
-        before = len(fixture.link.ops("sample"))
-        await until(pilot, lambda: len(fixture.link.ops("sample")) > before + 1)
+        frame = data_scenes.generating()[-1]
+        for more in (1, 2):
+            before = len(fixture.link.ops("sample"))
+            frame = {**frame, "boot_s": frame["boot_s"] + 1}
+            told = frame["stages"]["generate"]["progress"]
+            frame["stages"]["generate"]["progress"] = {**told, "done": told["done"] + more}
+            fixture.link.feed(frame)
+            await until(pilot, lambda asked=before: len(fixture.link.ops("sample")) > asked)
         await pilot.press("pagedown")
         await until(pilot, lambda: "standing still" in text(pilot) and "row 10" in text(pilot))
         await pilot.click("#choice-follow")
@@ -98,6 +104,17 @@ async def test_the_newest_is_followed_until_somebody_reads_and_buttons_do_what_k
         await until(pilot, lambda: any(one["which"] == "failed" for one in fixture.link.ops("sample")))
         await pilot.press("escape")
         await until(pilot, lambda: len(pilot.app.screen_stack) == 1)
+
+
+async def test_without_anything_new_the_newest_is_hardly_asked_for() -> None:
+    fixture = answering()
+    async with showing(fixture) as pilot:
+        await opened(pilot)
+        screen = pilot.app.screen
+        assert isinstance(screen, SamplesScreen)
+        before, ticks = len(fixture.link.ops("sample")), screen._ticks
+        await until(pilot, lambda: (app_of(pilot).tick(), screen._ticks > ticks + 40)[1])
+        assert 0 < len(fixture.link.ops("sample")) - before <= (screen._ticks - ticks) // 20 + 1
 
 
 async def test_what_is_wrong_with_a_sample_is_marked() -> None:

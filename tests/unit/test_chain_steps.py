@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from console.core import views
-from console.core.chain import Step, next_step
+from console.core.attempt import Attempt
+from console.core.chain import Step, bad_ends, next_step, told
 from pipeline.contract import telemetry
 from tests.fakes import frames
 
@@ -74,6 +75,7 @@ STOPPED = stage("serve", telemetry.STOPPED)
         # Outdated is not done.
         ([serving(), *done("generate"), *done("prepare", outdated="made of another output of generate")], "start", "prepare"),
         ([STOPPED, *done("generate", outdated="generate.seed was 0, it is 1 now")], "start", "serve"),
+        ([STOPPED, *done("generate", outdated="generate.prompts: unknown: /data/p has not answered so far")], "wait", "generate"),
     ],
 )
 def test_the_next_step(stages: list[dict[str, Any]], kind: str, name: str) -> None:
@@ -102,6 +104,36 @@ def test_without_serve_the_prompts_go_to_a_server_that_is_not_ours() -> None:
     assert step(*done("generate", "prepare"), running("vocab"), through=through).kind == "wait"
 
 
+def test_a_step_is_taken_once_a_frame_tells_of_it() -> None:
+    def newest(*stages: dict[str, Any]) -> Attempt | None:
+        view = views.parse(frames.frame(stages={one["stage"]: one for one in stages}))
+        return (view.stages or {}).get(stages[0]["stage"]) if view and stages else None
+
+    failed, again = stage("vocab", telemetry.FAILED), {**running("vocab"), "attempt": "20260102-000000-vocab0000000"}
+    away = {**failed, "attempt": again["attempt"], "exit": {"code": 2}}
+    start = Step("start", "vocab", "is next")
+    assert not told(start, None, None) and told(start, None, newest(running("vocab")))
+    assert not told(start, newest(failed), newest(failed)) and told(start, newest(failed), newest(again))
+    assert told(start, newest(failed), newest({**failed, "refused": away})), "its launch was refused"
+    stop, up = Step("stop", "serve", "extract needs its GPUs"), newest(serving())
+    assert not told(stop, up, newest(serving())) and told(stop, up, newest(STOPPED)) and told(stop, up, None)
+    assert told(stop, up, newest(stage("serve", telemetry.STOPPING))), "what is being stopped is not stopped twice"
+
+
 def test_nothing_told_is_nothing_concluded() -> None:
     assert next_step(None).kind == "wait"
     assert next_step(views.parse(frames.frame(stages=None))).kind == "wait"
+
+
+def test_a_launch_that_was_refused_is_not_repeated_by_itself_and_hides_no_output() -> None:
+    away = stage("vocab", telemetry.FAILED, why="its rows were changed")
+    away.update(attempt="20260101-000001-000000000000", exit={"code": 2})
+    (vocab,) = done("vocab")
+    before = [STOPPED, *done("generate", "prepare", "extract")]
+    assert step(*before, {**vocab, "refused": away}).kind == "finished", "what is done stays done"
+    old = {**vocab, "refused": away, "outdated": "made of another output of prepare"}
+    assert step(*before, old) == ("failed", "vocab", "the last launch of vocab was refused: its rows were changed")
+    view = views.parse(frames.frame(stages={"vocab": old}))
+    assert view is not None and view.stages is not None
+    forgiven = bad_ends(view.stages)
+    assert forgiven == {away["attempt"]} and step(*before, old, forgiven=forgiven).kind == "start"

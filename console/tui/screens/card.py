@@ -34,7 +34,8 @@ class Card(ModalScreen[Result]):
     CSS_PATH = "../styles/sheets.tcss"
     AUTO_FOCUS = ""
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q", "close", "Close", show=False),
+        Binding("escape", "close", "Close", show=False),
+        Binding("q", "leave", show=False),
         Binding("left", "app.focus_previous", show=False),
         Binding("right", "app.focus_next", show=False),
         Binding("up,k", "scroll(-1)", show=False),
@@ -78,7 +79,7 @@ class Card(ModalScreen[Result]):
 
     def compose(self) -> ComposeResult:
         with Vertical(id="sheet", classes=self.tone) as sheet:
-            sheet.border_title = Content(sanitize.line(self.heading(), 200))  # type: ignore[assignment]
+            sheet.border_title = Content(sanitize.line(self.heading(), 200))
             self._shown = self._draw()
             yield from self.above()
             with VerticalScroll(id="scroll", can_focus=False):
@@ -105,7 +106,9 @@ class Card(ModalScreen[Result]):
         self.query_one("#scroll").styles.max_height = max(event.size.height - _BORDER_AND_BUTTONS - self.fixed_lines, 1)
 
     def tick(self) -> None:
-        """Draw the lines anew."""
+        """Draw the lines anew; a tick may come before they are there for the first time, or while the sheet goes."""
+        if not self.query("#body"):
+            return
         content = self._draw()
         if not content.is_same(self._shown):
             self._shown = content
@@ -117,6 +120,10 @@ class Card(ModalScreen[Result]):
 
     def action_close(self) -> None:
         self.dismiss(None)
+
+    def action_leave(self) -> None:
+        """The key that leaves the console: a sheet that the operator has opened it only closes."""
+        self.action_close()
 
     def action_scroll(self, lines: int) -> None:
         self.query_one("#scroll", VerticalScroll).scroll_relative(y=lines, animate=False)

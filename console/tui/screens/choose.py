@@ -35,7 +35,7 @@ class ChooseScreen(ModalScreen[str | None]):
 
     def compose(self) -> ComposeResult:
         with Vertical(id="sheet") as sheet:
-            sheet.border_title = Content(sanitize.line(self._question, 200))  # type: ignore[assignment]
+            sheet.border_title = Content(sanitize.line(self._question, 200))
             yield OptionList(*(_option(one) for one in self._items), id="items", markup=False)
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:

@@ -6,9 +6,8 @@ from typing import Any
 
 from textual.content import Content
 
-from console.core import fmt
+from console.core import counted, fmt
 from console.core.attempt import Attempt
-from console.core.clocks import clock
 from console.core.judge import Judgement, judge
 from console.core.progress import Progress
 from console.headless import outcome
@@ -90,7 +89,8 @@ def _attempt(state: ConsoleState, one: Attempt) -> list[tuple[str, str]]:
         ("attempt", f"{one.id}, by {one.by or 'unknown'}"),
         ("state", words.state_word(state, one) + (f": {one.why}" if one.why else "")),
         *([("OUTDATED", one.outdated)] if one.outdated else []),
-        ("started", _when(state, one.started_boot_s)),
+        *([("refused", _refused(state, one.refused))] if one.refused else []),
+        ("started", words.when(state, one.started_boot_s)),
         *(_ended(state, one) if one.ended else _running(state, one)),
         *_progress(state, one),
         *([("written", f"{fmt.size(known.bytes)} in {fmt.count(known.files)} files")] if known.files is not None else []),
@@ -102,9 +102,14 @@ def _attempt(state: ConsoleState, one: Attempt) -> list[tuple[str, str]]:
     ]
 
 
+def _refused(state: ConsoleState, one: Attempt) -> str:
+    """The launch after it, which hides nothing of what is there."""
+    return f"the last launch, {one.id}, by {one.by or 'unknown'}, {words.when(state, one.ended_boot_s)}: {one.why or 'no reason told'}"
+
+
 def _ended(state: ConsoleState, one: Attempt) -> list[tuple[str, str]]:
     code = f"code {one.exit_code}" if one.exit_code is not None else "code unknown"
-    return [("ended", _when(state, one.ended_boot_s)), ("exit", code if one.exit_signal is None else f"signal {one.exit_signal}")]
+    return [("ended", words.when(state, one.ended_boot_s)), ("exit", code if one.exit_signal is None else f"signal {one.exit_signal}")]
 
 
 def _running(state: ConsoleState, one: Attempt) -> list[tuple[str, str]]:
@@ -135,7 +140,7 @@ def _progress(state: ConsoleState, one: Attempt) -> list[tuple[str, str]]:
     phase = f"{progress.phase or 'unknown'}{lasting}" + (f": {progress.note}" if progress.note else "")
     if STAGES[one.stage].service:
         return [("phase", phase)]
-    samples = f"{fmt.share(progress.done, progress.total)} {progress.unit or 'unit'}s"
+    samples = f"{counted.share(progress.done, progress)} {progress.unit or 'unit'}s"
     pairs = [("phase", phase), ("progress", samples + _tokens(progress))]
     if progress.resumed_done:
         pairs.append(("resumed", f"{fmt.count(progress.resumed_done)} were finished by earlier attempts"))
@@ -155,7 +160,7 @@ def _receipt(one: Attempt) -> list[tuple[str, str]]:
         return []
     reread = f"{fmt.count(receipt.bad)} bad"
     if receipt.verified_samples is not None:
-        reread = f"{fmt.count(receipt.verified_samples)} of {fmt.count(receipt.samples)} re-read whole, {reread}"
+        reread = f"{counted.reread(receipt)} re-read whole, {reread}"
     return [("receipt", f"{'verified' if receipt.verified else 'NOT verified'}: {reread}")]
 
 
@@ -163,13 +168,6 @@ def _log(state: ConsoleState, one: Attempt) -> str:
     if one.log_bytes is None:
         return "none yet"
     return f"{fmt.size(one.log_bytes)}, last written {_ago(state.view.age_s(one.log_boot_s, state.age_s) if state.view else None)}"
-
-
-def _when(state: ConsoleState, host_boot_s: float | None) -> str:
-    age = state.view.age_s(host_boot_s, state.age_s) if state.view else None
-    if age is None:
-        return "time unknown"
-    return f"{clock(state.wall_s - age, state.utc_offset_s, state.wall_s)}, {fmt.duration(age)} ago"
 
 
 def _ago(age_s: float | None) -> str:

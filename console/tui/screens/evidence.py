@@ -36,6 +36,7 @@ def evidence_lines(state: ConsoleState) -> list[Content]:
     now, mean = state.store.rate_now(attempt), state.store.rate_mean(attempt)
     pairs = [
         (f"{attempt.stage}", f"{words.state_word(state, attempt)}, attempt {attempt.id}"),
+        *([("refused", refused)] if (refused := words.refusal(state, attempt)) else []),
         ("window", over),
         (
             "finished",
@@ -86,6 +87,8 @@ def _left(state: ConsoleState) -> str:
     attempt = state.attempt
     if attempt is None:
         return fmt.UNKNOWN
+    if attempt.ended:
+        return "none: it has ended"
     left = state.store.eta(attempt)
     seconds = words.eta_seconds(state, attempt)
     if seconds is None:

@@ -21,6 +21,9 @@ class ProblemScreen(Card[None]):
         self._title = title
         self._lines = [Content(f" {line}") for line in sanitize.lines(text[:_MAX_CHARS])]
 
+    async def action_leave(self) -> None:
+        await self.app.action_quit()  # it opened by itself
+
     def heading(self) -> str:
         return self._title
 

@@ -10,7 +10,7 @@ from textual.geometry import Size
 from textual.widget import Widget
 from textual.widgets import Static
 
-from console.core import sanitize
+from console.core import counted, sanitize
 from console.tui import sample
 from console.tui.draw import MUTED, STRONG, WARN
 from console.tui.sample import Sample
@@ -23,8 +23,8 @@ Ask = Callable[[str, str, int | None], Awaitable[dict[str, Any]]]
 
 RESPONSES, HOLDOUT, FAILED = "responses", "holdout", "failed"
 _NAMES = {RESPONSES: "answers", HOLDOUT: "held-out answers", FAILED: "prompts given up"}
-_FOLLOW_TICKS = 2
-"""The newest is asked for each second: two ticks."""
+_FOLLOW_TICKS, _ANYWAY_TICKS = 2, 20
+"""The newest is asked for each second (two ticks) in which frames tell of more; without that each 10 s, for what they do not count."""
 _MOST_REQUESTS = 8
 _AROUND = 6
 """Columns of border, padding and scroll bar."""
@@ -55,12 +55,16 @@ class SamplesScreen(Card[None]):
         self._raw = False
         self._ticks = 0
         self._asking = False
+        self._told: tuple[Any, ...] = ()
+        """How much there was, by the frames, when the newest was asked for."""
         self._drawn: tuple[Any, Content] = (None, Content())
         self._around: tuple[str, Content, Content] = ("", Content(), Content())
 
     def heading(self) -> str:
         how = "newest, followed" if self._following else "standing still: f follows"
-        return f"Samples of {self.state.run}: {_NAMES[self._which]}, {how}"
+        one = self.state.store.attempt("generate")
+        of = f" of {counted.made(one)}" if one is not None and self._which != FAILED else ""
+        return f"Samples of {self.state.run}: {_NAMES[self._which]}{of}, {how}"
 
     def choices(self) -> Sequence[Choice]:
         return (
@@ -103,10 +107,16 @@ class SamplesScreen(Card[None]):
         self._ticks += 1
         if self._following and self.query_one("#scroll", VerticalScroll).scroll_y > 0:
             self._following = False  # somebody reads it
-        if self._following and not self._asking and self._ticks % _FOLLOW_TICKS == 1 and self.state.current:
+        if self._following and not self._asking and self._ticks % _FOLLOW_TICKS == 1 and self.state.current and self._more():
             self._look("last", None)
         super().tick()
         self._draw_around()
+
+    def _more(self) -> bool:
+        """Whether there may be a newer one: a look costs up to a quarter of a megabyte of the link."""
+        one, before = self.state.store.attempt("generate"), self._told
+        self._told = (one.id, one.state, one.progress.done if one.progress else None) if one is not None else ()
+        return self._told != before or self._ticks % _ANYWAY_TICKS == 1
 
     def _draw_around(self) -> None:
         width = self._columns()
@@ -117,7 +127,7 @@ class SamplesScreen(Card[None]):
         if around[0] == self._around[0] and all(new.is_same(old) for new, old in zip(around[1:], self._around[1:], strict=True)):
             return
         self._around = around
-        self.query_one("#sheet").border_title = Content.styled(sanitize.line(around[0], 200), STRONG)  # type: ignore[assignment]
+        self.query_one("#sheet").border_title = Content.styled(sanitize.line(around[0], 200), STRONG)
         self.query_one("#head", Static).update(around[1])
         self.query_one("#legend", Static).update(around[2])
 

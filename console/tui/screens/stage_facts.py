@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from rich.cells import cell_len
+
 from console.core import fmt, reading, sanitize
 from console.core import receipt as receipts
 from console.core.attempt import Attempt
@@ -23,16 +25,16 @@ _MAX_CHARS = 80
 
 
 def settings(state: ConsoleState, stage: str) -> list[tuple[str, str]]:
-    """One line: those of the stage that a person would ask for; what is not set is left out."""
+    """Those of the stage that a person would ask for, a line each; what is not set is left out."""
     section = reading.mapping(state.resolved, stage) or {}
-    shown = [f"{key} {_value(section[key])}" for key in _SETTINGS.get(stage, ()) if section.get(key) not in (None, "", [], ())]
-    return [("settings", ", ".join(shown))] if shown else []
+    known = [key for key in _SETTINGS.get(stage, ()) if section.get(key) not in (None, "", [], ())]
+    return _listed("settings", [(key, _value(section[key])) for key in known])
 
 
 def counted(one: Attempt) -> list[tuple[str, str]]:
-    """The facts that it tells while it runs, and the numbers of its receipt."""
+    """The facts that it tells while it runs, and the numbers of its receipt, a line each."""
     told = one.progress.facts if one.progress else ()
-    pairs = [("counted", ", ".join(facts.text(fact) for fact in told))] if told else []
+    pairs = _listed("counted", facts.rows(told))
     return pairs + (receipts.rows(one.receipt) if one.receipt is not None else [])
 
 
@@ -40,7 +42,7 @@ def servers(state: ConsoleState, stage: str) -> list[list[tuple[str, str]]]:
     """Of the service's sheet: every server on the host that is not this run's, a block each; and whether there may be more."""
     if stage != serving.STAGE or state.view is None:
         return []
-    blocks = [serving.rows(one) for one in serving.others(state)]
+    blocks = [serving.rows(one, state.host) for one in serving.others(state)]
     if state.view.servers is None:
         blocks.append([("others", "not looked at yet whether other servers run there")])
     elif state.view.servers_unseen:
@@ -66,6 +68,12 @@ def provenance(value: dict[str, Any]) -> list[tuple[str, str]]:
         ("OVERRIDE", override),
     ]
     return [(name, text) for name, text in pairs if text]
+
+
+def _listed(title: str, pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Rows of names and values in two columns, under one title."""
+    wide = max((cell_len(name) for name, _ in pairs), default=0)
+    return [(title if number == 0 else "", f"{name}{' ' * (wide - cell_len(name))}  {text}") for number, (name, text) in enumerate(pairs)]
 
 
 def _value(value: Any) -> str:

@@ -2,7 +2,7 @@
 
 from textual.content import Content
 
-from console.core import fmt
+from console.core import counted, fmt
 from console.core.attempt import Attempt
 from console.core.judge import judge
 from console.tui.draw import BAD, GOOD, MUTED, PLAIN, WARN, Piece, line
@@ -66,7 +66,7 @@ def verified(state: ConsoleState, width: int) -> Content:
         return line(below[0] if below else [], [], width)
     if told and attempt.live and progress and progress.phase not in (telemetry.VERIFYING, telemetry.FINISHING):
         return line(facts.pieces(told), [], width)
-    left = [_checked(attempt)]
+    left = [Piece("OUTDATED", WARN) if attempt.done and attempt.outdated else Piece(""), _checked(attempt)]
     bad = receipt.bad if receipt and receipt.bad is not None else progress.bad if progress else None
     if bad is not None:
         left.append(Piece(f"{fmt.count(bad)} bad", BAD if bad else PLAIN))
@@ -83,14 +83,17 @@ def verified(state: ConsoleState, width: int) -> Content:
 
 def _checked(attempt: Attempt) -> Piece:
     receipt, progress = attempt.receipt, attempt.progress
+    good = GOOD if attempt.fresh else PLAIN  # what it checked is no longer what the next stage needs
     if receipt is not None:
         if receipt.verified and receipt.verified_samples is None:
-            return Piece("verified: every check passed", GOOD)
+            return Piece("verified: every check passed", good)
         if receipt.verified:
-            return Piece(f"verified, {fmt.count(receipt.verified_samples)} of {fmt.count(receipt.samples)} re-read whole", GOOD)
+            return Piece(f"verified, {counted.reread(receipt)} re-read whole", good)
         return Piece("NOT verified, says the receipt", BAD)
     if progress is not None and progress.verified is not None:
         what = "file" if attempt.ledger is not None else progress.unit or "unit"
+        if progress.verify_total is not None and progress.verify_total == progress.total:
+            return Piece(f"verified {counted.share(progress.verified, progress)} {what}s")
         return Piece(f"verified {fmt.share(progress.verified, progress.verify_total)} {what}s")
     if attempt.live and progress is not None and progress.phase in (telemetry.LOADING, telemetry.STEADY):
         return Piece("verified at the end, by re-reading", MUTED)

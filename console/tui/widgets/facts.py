@@ -30,6 +30,11 @@ def lines(facts: Sequence[Fact], width: int) -> list[list[Piece]]:
     return found
 
 
+def rows(facts: Sequence[Fact]) -> list[tuple[str, str]]:
+    """A row each, marked where it is not well."""
+    return [(one.label, f"{_MARKS[one.level]}{one.text}") for one in facts]
+
+
 def text(fact: Fact) -> str:
     """``reasoning 100%``, ``!truncated 41``."""
     return f"{_MARKS[fact.level]}{fact.label} {fact.text}"

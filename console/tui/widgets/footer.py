@@ -1,4 +1,4 @@
-"""The keys worth knowing, each a thing to click. Built from the table of actions; what cannot be done now is dimmed."""
+"""The keys worth knowing, each a thing to click. Built from the table of actions: what can be done now, then what cannot, dimmed."""
 
 from textual import events
 from textual.content import Content
@@ -10,8 +10,9 @@ from console.tui.state import ConsoleState
 from console.tui.widgets.lines import Lines
 
 _LEAST_NEEDED_FIRST = (
-    "audit", "details", "evidence", "search_log", "start_stage", "samples", "focus_log", "palette", "free_gpus", "next_stage",
+    "audit", "search_log", "palette", "evidence", "focus_log", "samples", "details", "free_gpus", "start_stage", "next_stage", "stop_stage",
 )  # fmt: skip
+_ALWAYS = ("help", "quit")
 
 
 class KeyFooter(Lines):
@@ -43,38 +44,38 @@ class KeyFooter(Lines):
 
 
 def footer(state: ConsoleState, width: int) -> tuple[Content, list[tuple[int, int, str]]]:
-    """The line, and which columns belong to which action: acting keys first, then a bar, then looking ones, as many as fit."""
+    """The line, and which columns belong to which action: acting keys first, then a bar, then looking ones, as many as fit.
+
+    Where not all fit, those go first that cannot be used now; how to get help and how to leave never go.
+    """
     shown = [action for action in ACTIONS if action.short]
     if state.busy:
         return Content.styled(f" {state.busy} ...", WARN), []
+    impossible = {one.id for one in shown if reason(one, state) is not None}
+    order = [name for name in _LEAST_NEEDED_FIRST if name in impossible] + [name for name in _LEAST_NEEDED_FIRST if name not in impossible]
+    gap = 2
+    while _width(shown, gap) > width and len(shown) > 1:
+        if gap > 1 and not any(one.id in impossible for one in shown):
+            gap = 1
+            continue
+        last = next((name for name in order if any(one.id == name for one in shown)), _ALWAYS[0])
+        shown = [one for one in shown if one.id != last]
     acting = [one for one in shown if one.key in (">", "S", "X", "F")]
     looking = [one for one in shown if one not in acting]
-    while _width(acting) + _width(looking) + 3 > width and (looking or acting):
-        _drop(acting, looking)
     parts: list[Content | str | tuple[str, str]] = []
     places: list[tuple[int, int, str]] = []
     column = 0
     for number, action in enumerate([*acting, *looking]):
-        gap = "| " if number == len(acting) and number else " " if not number else ""
-        column += len(gap)
-        style = PLAIN if reason(action, state) is None else MUTED
-        parts += [gap, (action.key, STRONG if style == PLAIN else MUTED), (f" {action.short}  ", style)]
+        before = "| " if number == len(acting) and number else " " if not number else ""
+        column += len(before)
+        style = MUTED if action.id in impossible else PLAIN
+        parts += [before, (action.key, STRONG if style == PLAIN else MUTED), (f" {action.short}", style), " " * gap]
         end = column + len(action.key) + len(action.short) + 1
         places.append((column, end, action.id))
-        column = end + 2
-    return Content.assemble(*parts), places
+        column = end + gap
+    return Content.assemble(*parts[:-1]), places
 
 
-def _width(actions: list[Action]) -> int:
-    return sum(len(one.key) + len(one.short) + 3 for one in actions)
-
-
-def _drop(acting: list[Action], looking: list[Action]) -> None:
-    """Leave out the least needed: stop, help and quit stay longest."""
-    for name in _LEAST_NEEDED_FIRST:
-        for actions in (acting, looking):
-            for one in actions:
-                if one.id == name:
-                    actions.remove(one)
-                    return
-    (acting or looking).pop(0)
+def _width(actions: list[Action], gap: int) -> int:
+    """Columns of the line: its margin, the bar between the two kinds, and every action with the gap after it but for the last."""
+    return 1 + 2 + sum(len(one.key) + 1 + len(one.short) for one in actions) + gap * (len(actions) - 1)

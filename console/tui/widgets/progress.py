@@ -2,7 +2,7 @@
 
 from textual.content import Content
 
-from console.core import fmt
+from console.core import counted, fmt
 from console.core.attempt import Attempt
 from console.core.judge import Judgement, judge
 from console.tui import empty, gates, words
@@ -75,15 +75,18 @@ def _counts(attempt: Attempt) -> list[Piece]:
     if progress is None:
         return []
     unit = f" {progress.unit}s" if progress.unit else ""
+    done = counted.share(progress.done, progress) if attempt.live else counted.made(attempt)
     tokens = fmt.tokens(progress.tokens)
     if progress.tokens is not None and progress.total_tokens is not None:
         tokens = of(fmt.tokens(progress.tokens), fmt.tokens(progress.total_tokens))
-    return [Piece(fmt.share(progress.done, progress.total) + unit, STRONG), Piece(tokens if progress.tokens is not None else "", PLAIN, 1)]
+    return [Piece(done + unit, STRONG), Piece(tokens if progress.tokens is not None else "", PLAIN, 1)]
 
 
 def _amounts(state: ConsoleState, attempt: Attempt, width: int) -> Content:
     if not attempt.live and not attempt.done:
         return line([Piece(attempt.why or "the host gives no reason", WARN)], [], width)
+    if attempt.done and attempt.refused is not None:
+        return line([Piece(words.refusal(state, attempt), WARN)], [], width)
     progress = attempt.progress
     written = attempt.ledger.bytes if attempt.ledger else progress.bytes if progress else None
     total = progress.total_bytes if progress else None
@@ -127,6 +130,8 @@ def _speed(state: ConsoleState, attempt: Attempt, facts: Judgement, width: int) 
 
 
 def _after(state: ConsoleState, attempt: Attempt, width: int) -> Content:
+    if attempt.refused is not None and not attempt.done:
+        return line([Piece(words.refusal(state, attempt), WARN)], [], width)
     if attempt.done and attempt.outdated:
         return line([Piece(f"outdated: {attempt.outdated}", WARN)], [], width)
     if attempt.done:

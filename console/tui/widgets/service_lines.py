@@ -18,7 +18,8 @@ def service_lines(state: ConsoleState, attempt: Attempt, width: int) -> list[Con
     """The lines, the most important first."""
     lines = [_headline(state, attempt, width)]
     if not attempt.live:
-        lines += [line([Piece(attempt.why or "it was stopped", PLAIN)], [], width), line([Piece(_again(state, attempt), MUTED)], [], width)]
+        last = Piece(words.refusal(state, attempt), WARN) if attempt.refused else Piece(_again(state, attempt), MUTED)
+        lines += [line([Piece(attempt.why or "it was stopped", PLAIN)], [], width), line([last], [], width)]
     elif attempt.progress is None or attempt.progress.phase == telemetry.LOADING:
         lines += _loading(state, attempt, width)
     else:

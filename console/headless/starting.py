@@ -1,0 +1,40 @@
+"""Whether a stage can start now: the console's own answer (``core.gates``), told before anything is launched."""
+
+from typing import Any
+
+from console.core import gates
+from console.headless.output import CannotTellError
+from console.headless.session import FRAME_S, Session
+from pipeline.contract.stages import STAGES
+from pipeline.errors import UserError
+
+RELEASE_S = 20.0
+"""So long after its end a server of ours may still be in the host's list, or its memory in the readings."""
+
+
+async def check(session: Session, host: str, run: str, stage: str, resolved: dict[str, Any]) -> None:
+    """Raises UserError with the reason why the stage cannot start, as the console gives it; CannotTellError where the host does not tell
+    which servers it runs; RemoteError. The session has a frame about the run. ``resolved``: the run's settings by section.
+    """
+    if STAGES[stage].gpus == gates.ALL_GPUS and not await session.until(lambda: _servers_told(session), FRAME_S):
+        raise CannotTellError(f"{host}: which servers run there was not told within {FRAME_S:.0f} s, so one may hold the GPUs")
+    reason = gates.start(session.store.view, stage, resolved)
+    if reason is not None and _is_leaving(session):
+        await session.until(lambda: gates.start(session.store.view, stage, resolved) is None, RELEASE_S)
+        reason = gates.start(session.store.view, stage, resolved)
+    if reason is None:
+        return
+    busy = gates.in_the_way(session.store.view, stage)
+    hint = f": eaglewatch stop {host} --run {run} --stage {busy}" if busy else ""
+    raise UserError(f"{stage} of run {run} on {host} was not started: {gates.for_host(reason, host)}{hint}")
+
+
+def _servers_told(session: Session) -> bool:
+    view = session.store.view
+    return view is not None and view.servers is not None
+
+
+def _is_leaving(session: Session) -> bool:
+    """Whether the run's own server has ended, and is in the list of servers all the same."""
+    own = gates.own_server(session.store.view)
+    return own is not None and own.ended and any(one.attempt == own.id for one in gates.other_servers(session.store.view))

@@ -1,0 +1,34 @@
+"""The ends that the operator has not seen yet: of each stage the newest, all of them on one card."""
+
+from typing import TYPE_CHECKING
+
+from console.tui.state import ConsoleState
+
+if TYPE_CHECKING:  # the first paint waits for this module
+    from console.core.attempt import Attempt
+
+
+class Endings:
+    """Filled as ends are noticed, cleared once their card was closed."""
+
+    def __init__(self, state: ConsoleState):
+        self._state = state
+        self._found: dict[str, Attempt] = {}
+
+    def add(self, attempt: "Attempt") -> None:
+        self._found[attempt.stage] = attempt
+
+    def clear(self) -> None:
+        self._found.clear()
+
+    def unseen(self) -> "list[Attempt]":
+        """Oldest end first, each as the newest frame has it. What a later launch of its stage has replaced is no news any more."""
+        present = {stage: now for stage, one in self._found.items() if (now := self._present(one)) is not None}
+        self._found = present
+        return sorted(present.values(), key=lambda one: one.ended_boot_s or 0.0)
+
+    def _present(self, attempt: "Attempt") -> "Attempt | None":
+        stages = self._state.view.stages if self._state.view else None
+        if stages is None or (standing := stages.get(attempt.stage)) is None:
+            return attempt
+        return next((one for one in (standing, standing.refused) if one is not None and one.id == attempt.id), None)

@@ -1,0 +1,46 @@
+"""A disk that fills in the middle of a write of prepare or vocab: one line, the old output stays whole, the next attempt goes on."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from answer_runs import answer, prepared_manifest, run_stage, write_answers
+
+pytestmark = pytest.mark.xdist_group("answers")
+SMALL = {"draft_vocab_size": 20, "coverage_sizes": [16]}
+
+
+def content(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in directory.iterdir() if path.is_file() and not path.name.endswith(".lock")}
+
+
+def test_prepare(made: Callable[..., Path], tokenizer: Any) -> None:
+    run = made(5)
+    run_stage(run, "prepare")
+    before = content(run / "data" / "prepared")
+    write_answers(run, [answer(number, tokenizer) for number in range(60)])
+    for limit in (12_000, 40_000):  # the tokens put aside, then the rows
+        said = run_stage(run, "prepare", code=1, file_bytes=limit)
+        assert "eaglewatch prepare: " in said and "File too large" in said.splitlines()[-1] and "/data/prepared" in said.splitlines()[-1], (
+            said
+        )
+        assert content(run / "data" / "prepared") == before
+    run_stage(run, "prepare")
+    assert prepared_manifest(run)["totals"]["samples"] == 60 and "verified" in run_stage(run, "prepare", "--verify")
+
+
+def test_vocab(made: Callable[..., Path], tokenizer: Any) -> None:
+    run = made(5, vocab=SMALL)
+    run_stage(run, "prepare")
+    run_stage(run, "vocab")
+    before = content(run / "data" / "vocab")
+    write_answers(run, [answer(number, tokenizer) for number in range(30)])
+    run_stage(run, "prepare")
+    said = run_stage(run, "vocab", "--set", "vocab.draft_vocab_size=500", code=1, file_bytes=3_900)  # d2t is larger
+    last = said.splitlines()[-1]
+    assert "eaglewatch vocab: " in last and "/data/vocab" in last and content(run / "data" / "vocab") == before, said
+    run_stage(run, "vocab")
+    assert "verified" in run_stage(run, "vocab", "--verify")
+    said = run_stage(run, "vocab", "--set", "vocab.draft_vocab_size=24", code=1, file_bytes=1_000)  # the frequencies are larger
+    assert "eaglewatch vocab: " in said.splitlines()[-1] and "/data/vocab" in said.splitlines()[-1], said
