@@ -16,7 +16,7 @@ from pipeline.contract.stages import STAGES
 from pipeline.errors import EXIT_CANNOT_TELL, StageError, UserError
 
 _HOST_HELP = "'rehearsal', a host of hosts.toml, an ssh alias, or user@host:port"
-_COMMANDS = ("console", "rehearse", "status", "init", "run", "attach", "log", "stop", "free-gpus", "preflight", "config")
+_COMMANDS = ("console", "rehearse", "status", "init", "run", "attach", "log", "stop", "next", "free-gpus", "preflight", "config")
 _REPLACE_HELP = (
     "start from the preset again: each key of it that no --set names gets the preset's value; says what that changes, and keeps the copy "
     "before as settings.toml.NNN. To change single keys only: run STAGE --set A.B=C --replace-settings"
@@ -61,7 +61,7 @@ def parser() -> argparse.ArgumentParser:
     console.add_argument(
         "--run", type=words.run_name, metavar="NAME", help="the run to watch; default: the one that is live, or the only one"
     )
-    _screen_options(console)
+    cli_options.screen(console)
 
     rehearse = command("rehearse", "rehearse", "run the pipeline on a rehearsal host: this machine, SIMULATED GPUs, a tiny real model")
     rehearse.add_argument("--headless", action="store_true", help="without the screen")
@@ -70,7 +70,7 @@ def parser() -> argparse.ArgumentParser:
     rehearse.add_argument("--limit", metavar="N", type=words.positive, help="only the first N prompts, or samples with --only extract")
     rehearse.add_argument("--only", choices=("extract",), help="only the extraction, on data that is ready-made")
     rehearse.add_argument("--stop", action="store_true", help="end the rehearsal host and what runs on it; its runs stay")
-    _screen_options(rehearse)
+    cli_options.screen(rehearse)
 
     status = command("status", "status", "show a host: GPUs, disk, stages")
     status.add_argument("host", metavar="HOST", help=_HOST_HELP)
@@ -108,6 +108,9 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--override", metavar="REASON", type=words.reason, help="go on with outdated or incomplete input; the reason is logged"
     )
+    run.add_argument(
+        "--override-gpus", metavar="REASON", type=words.reason, help="start it though its GPUs are not verified free; the reason is logged"
+    )
     run.add_argument("--interpreter", metavar="PATH", help="the Python on the host that runs the stage")
     run.add_argument("--detach", action="store_true", help="do not follow")
 
@@ -130,7 +133,11 @@ def parser() -> argparse.ArgumentParser:
     stop.add_argument("--stage", required=True, type=words.stage, metavar="STAGE")
     stop.add_argument("--yes", action="store_true", help="do not ask")
 
-    _free_gpus(command("free-gpus", "free_gpus", "show who holds a host's GPUs; free them after a typed phrase, with proof"))
+    text = "go to the next stage that needs the GPUs, step by proven step, after a typed phrase; or have the host do it by itself, armed"
+    cli_options.next_stage(command("next", "next", text), _HOST_HELP)
+
+    text = "show who holds a host's GPUs; free them after a typed phrase, with proof"
+    cli_options.free_gpus(command("free-gpus", "free_gpus", text), _HOST_HELP)
 
     text = "look at everything that a stage needs, before anything expensive; starts nothing"
     cli_options.preflight(command("preflight", "preflight", text), _HOST_HELP)
@@ -138,31 +145,6 @@ def parser() -> argparse.ArgumentParser:
     config = command("config", "show_config", "print the resolved configuration and where each value comes from")
     config.add_argument("host", metavar="HOST", nargs="?", help="only this host")
     return top
-
-
-def _free_gpus(free: argparse.ArgumentParser) -> None:
-    free.epilog = f"{_EXIT_CODES} 10: nobody holds them, but an idle baseline stays, which is not 0 MiB. 11: held."
-    free.add_argument("host", metavar="HOST", help=_HOST_HELP)
-    what = free.add_mutually_exclusive_group(required=True)
-    what.add_argument("--plan", action="store_true", help="who holds them, what would be done in which order, and the phrase; does nothing")
-    what.add_argument("--confirm", metavar="PHRASE", help="the phrase, as --plan shows it: look again, do it, follow it, prove it")
-    what.add_argument("--show", action="store_true", help="follow the one that runs, or show the receipt of the newest")
-    what.add_argument("--cancel", action="store_true", help="stop the one that runs at its next wait; what was signalled stays so")
-    free.add_argument("--run", type=words.run_name, metavar="NAME", help="the run whose processes are proposed; it is recorded there")
-    free.add_argument("--gpus", nargs="+", metavar="GPU", help="only these: indices or UUIDs")
-    which = free.add_mutually_exclusive_group()
-    which.add_argument("--select", nargs="+", type=words.positive, metavar="PID", help="end these, not the proposed ones")
-    which.add_argument("--all", action="store_true", help="end every one that may be ended from here")
-    free.add_argument("--digest", metavar="PLAN", help="with --confirm: only if the plan is still the one that --plan showed")
-    free.add_argument("--accept-baseline", action="store_true", help="accept for the run the few MiB of idle GPUs; never called 0")
-
-
-def _screen_options(command: argparse.ArgumentParser) -> None:
-    screen = command.add_argument_group("screen")
-    screen.add_argument("--read-only", action="store_true", help="only look: nothing can be started or stopped")
-    screen.add_argument("--theme", choices=("dark", "light", "mono"), help="default: dark, or mono where NO_COLOR is set")
-    screen.add_argument("--ascii", action="store_true", help="draw with ASCII characters only")
-    screen.add_argument("--no-mouse", action="store_true", help="leave the mouse to the terminal")
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -4,7 +4,7 @@ import json
 from typing import Any, NamedTuple
 
 from console.core import reading, sanitize
-from pipeline.contract import free
+from pipeline.contract import free, transition
 
 _MAX = 400
 _OWN = frozenset(("wall_s", "boot_s", "boot_id", "who", "by", "what", "host"))
@@ -20,7 +20,13 @@ def words(entry: dict[str, Any]) -> Words:
     """What was done, by whom, and the rest of it in a line."""
     what = reading.text(entry, "what", 60)
     who = reading.text(entry, "who") or reading.text(entry, "by")
-    told = {free.ACTION: _free, f"{free.ACTION} result": _result, "baseline-accept": _baseline}.get(what, _plain)
+    told = {
+        free.ACTION: _free,
+        f"{free.ACTION} result": _result,
+        "baseline-accept": _baseline,
+        transition.ACTION: _transition,
+        f"{transition.ACTION} result": _result,
+    }.get(what, _plain)
     return Words(what, who, sanitize.line(told(entry), _MAX))
 
 
@@ -31,6 +37,13 @@ def _free(entry: dict[str, Any]) -> str:
     parts = [f"typed {reading.text(entry, 'phrase', 300)!r} for plan {reading.text(entry, 'digest', 40)}"]
     parts += [f"processes: {named}"] if named else []
     return ", ".join([*parts, *_where(entry), *_reply(entry)])
+
+
+def _transition(entry: dict[str, Any]) -> str:
+    armed = ["armed"] if entry.get("armed") is True else []
+    override = reading.text(entry, "override", 200)
+    parts = [f"typed {reading.text(entry, 'phrase', 300)!r} for plan {reading.text(entry, 'digest', 40)}", *armed]
+    return ", ".join([*parts, *([f"override: {override}"] if override else []), *_where(entry), *_reply(entry)])
 
 
 def _result(entry: dict[str, Any]) -> str:

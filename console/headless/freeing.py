@@ -48,13 +48,13 @@ async def launch(session: Session, host: str, plan: Plan, selection: frozenset[K
     return attempt
 
 
-async def stop(session: Session, host: str, run: str | None, attempt: str) -> str:
-    """Cancel it at its next wait; its state then. What was sent stays sent."""
+async def stop(session: Session, host: str, run: str | None, attempt: str, action: str = free.ACTION) -> str:
+    """Cancel it at its next wait; its state then. What was sent stays sent. ``action``: it, or another one of the host."""
     named = run or layout.HOST_RUN
-    noted = {"host": host, "run": named, "stage": free.ACTION, "attempt": attempt}
+    noted = {"host": host, "run": named, "stage": action, "attempt": attempt}
     audit.record("stop", **noted, reply=None)
     try:
-        reply = await session.link.stop(named, free.ACTION, attempt, audit.who())
+        reply = await session.link.stop(named, action, attempt, audit.who())
     except RemoteError as error:
         audit.record("stop", **noted, reply=f"error: {error}")
         raise
@@ -77,15 +77,15 @@ async def accept(session: Session, host: str, run: str, gpus: dict[str, int]) ->
     return {uuid: size for uuid in found if (size := reading.count(found, uuid)) is not None}
 
 
-async def receipt(session: Session, run: str | None, attempt: str) -> dict[str, Any]:
+async def receipt(session: Session, run: str | None, attempt: str, action: str = free.ACTION) -> dict[str, Any]:
     """All of what it proved. Raises AgentError (``missing``) when it left none."""
-    reply = await session.link.request("read", run=run or layout.HOST_RUN, what="receipt", stage=free.ACTION, attempt=attempt)
+    reply = await session.link.request("read", run=run or layout.HOST_RUN, what="receipt", stage=action, attempt=attempt)
     return reading.mapping(reply, "value") or {}
 
 
-async def events(session: Session, run: str | None, attempt: str) -> list[dict[str, Any]]:
+async def events(session: Session, run: str | None, attempt: str, action: str = free.ACTION) -> list[dict[str, Any]]:
     """Its events so far, oldest first."""
-    reply = await session.link.request("read", run=run or layout.HOST_RUN, what="events", stage=free.ACTION, attempt=attempt)
+    reply = await session.link.request("read", run=run or layout.HOST_RUN, what="events", stage=action, attempt=attempt)
     return [one for one in reading.sequence(reply, "value") or [] if isinstance(one, dict)]
 
 

@@ -26,6 +26,8 @@ class Order:
     stage: str
     interpreter: str
     args: list[str]
+    override_gpus: str | None = None
+    """The reason to launch it though its GPUs are not verified free. Outdated input has its own, among ``args``."""
 
 
 async def put_settings(session: Session, host: str, run: str, wanted: Wanted, replace: bool, hint: str = "") -> list[str]:
@@ -109,7 +111,8 @@ async def _spec_asked(session: Session, order: Order, attempt: str) -> dict[str,
 
 def _asked(order: Order, copy: HostCopy | None) -> dict[str, Any]:
     """What makes two launches of a stage the same one."""
-    return {"interpreter": order.interpreter, "args": order.args, "settings_sha256": copy.sha256 if copy else None}
+    override = {"override_gpus": order.override_gpus} if order.override_gpus else {}
+    return {"interpreter": order.interpreter, "args": order.args, "settings_sha256": copy.sha256 if copy else None, **override}
 
 
 def _different(there: dict[str, Any], here: dict[str, Any]) -> list[str]:
@@ -162,18 +165,28 @@ async def _claimed(session: Session, order: Order, attempt: str) -> bool:
 
 async def _send(session: Session, order: Order, pending: audit.Pending, output: Output) -> Followed:
     noted = {"host": order.host, "run": order.run, "stage": order.stage, "attempt": pending.attempt}
+    noted |= {"override_gpus": order.override_gpus} if order.override_gpus else {}
     audit.record("launch", **noted, interpreter=order.interpreter, args=order.args, reply=None)
     try:
         told = await asyncio.to_thread(checkout.to_environment)
         gpus = {"expected_gpus": session.host.expected_gpus, "gpu_uuids": list(session.host.gpu_uuids)}
-        override = _override(order.args)
         reply = await session.link.launch(
-            order.run, order.stage, pending.attempt, order.interpreter, order.args, told, audit.who(), gpus=gpus, override=override
+            order.run,
+            order.stage,
+            pending.attempt,
+            order.interpreter,
+            order.args,
+            told,
+            audit.who(),
+            gpus=gpus,
+            override=order.override_gpus,
         )
     except RemoteError as error:
         audit.record("launch", **noted, reply=f"error: {error}")
         if isinstance(error, AgentError) and not error.unanswered:
             pending.settle()
+        if error.kind == errors.GPUS:
+            raise GpusHeldError(order.host, error) from None
         raise
     state = reading.text(reply, "state")
     audit.record("launch", **noted, reply=state, existing=reading.flag(reply, "existing"))
@@ -183,18 +196,17 @@ async def _send(session: Session, order: Order, pending: audit.Pending, output: 
     return followed
 
 
-def _override(args: list[str]) -> str | None:
-    """The reason of ``--override REASON``: the host's gate hears it as well as the stage."""
-    for at, word in enumerate(args):
-        if word == "--override" and at + 1 < len(args):
-            return args[at + 1]
-        if word.startswith("--override="):
-            return word.partition("=")[2]
-    return None
-
-
 class HeldError(UserError):
     """Somebody else runs the stage."""
+
+
+class GpusHeldError(UserError):
+    """The host's gate: what the stage needs is not verified free. Nothing was claimed. ``line`` names the holders."""
+
+    def __init__(self, host: str, error: RemoteError):
+        ways = f"who holds them: eaglewatch free-gpus {host} --plan; to start it all the same: --override-gpus REASON, which is logged"
+        super().__init__(f"{error.message}; {ways}")
+        self.line = error.message
 
 
 def held(host: str, run: str, stage: str, by: str) -> HeldError:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from console.core import fmt, free_live, free_memory, sanitize
+from console.core import fmt, free_live, free_memory, sanitize, transition_live
 from console.core.gates import for_host
 from console.core.reading import Reading
 from console.core.servers import Server
@@ -10,7 +10,7 @@ from console.core.store import Store
 from console.core.views import Gpu, GpuProcess, HostView
 from console.headless import outcome
 from console.headless.lines import LinkNow, done_words, fact_words, gpu_summary, gpu_words, link_json, state_words
-from pipeline.contract import free
+from pipeline.contract import free, transition
 
 _METRICS = ("total_bytes", "used_bytes", "reserved_bytes", "util_pct", "power_w", "temp_c", "sm_mhz")
 _SHOWN_HOLDERS, _NAME_CHARS = 3, 40
@@ -36,6 +36,10 @@ def table(store: Store, host: str, link: LinkNow, runs: list[str]) -> list[str]:
     if free.ACTION in view.actions:
         freed = view.actions[free.ACTION]
         rows.append(f"{free.ACTION}: {free_live.standing(freed)}; all of it: eaglewatch {free.ACTION} {host} --show")
+    if transition.ACTION in view.actions:
+        way = view.actions[transition.ACTION]
+        all_of_it = f"eaglewatch next {host} --run {way.run} --show"
+        rows.append(f"{transition.ACTION}: {transition_live.standing(way)}; all of it: {all_of_it}")
     return rows + [f"{'runs: ' if number == 0 else '      '}{run}" for number, run in enumerate(runs)]
 
 

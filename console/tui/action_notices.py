@@ -1,10 +1,10 @@
-"""What passes by when the host frees GPUs and no sheet shows it: that somebody began, and what came of it, also after a reconnect."""
+"""What passes by when the host does an action and no sheet shows it: that somebody began, and what came of it, also after a reconnect."""
 
 from typing import TYPE_CHECKING
 
-from console.core import free_live
+from console.core import free_live, transition_live
 from console.tui.state import ConsoleState
-from pipeline.contract import free, telemetry
+from pipeline.contract import telemetry, transition
 
 if TYPE_CHECKING:
     from console.core.action import Action
@@ -23,19 +23,29 @@ class ActionNotices:
 
     def of(self, view: "HostView") -> list[tuple[str, str]]:
         """(text, severity) of what is new in this view."""
-        one = view.actions.get(free.ACTION)
-        if one is None or (one.attempt.id, one.live_now) in self._told or not (one.live_now or one.attempt.ended):
+        return [words for one in view.actions.values() for words in self._of(one, view)]
+
+    def _of(self, one: "Action", view: "HostView") -> list[tuple[str, str]]:
+        if (one.attempt.id, one.live_now) in self._told or not (one.live_now or one.attempt.ended):
             return []
         known = (one.attempt.id, True) in self._told
         self._told.add((one.attempt.id, one.live_now))
         ended_s = view.age_s(one.attempt.ended_boot_s, 0.0)
         old = one.attempt.ended and not known and (ended_s is None or ended_s > RECENT_S)
-        if old or self._state.freeing == one.attempt.id:
+        if old or self._state.shown_action == one.attempt.id:
             return []
+        if one.live_now and one.attempt.stage == transition.ACTION:
+            return []  # a line above the dashboard says so, as long as it is so
         return [self._words(one)]
 
     def _words(self, one: "Action") -> tuple[str, str]:
+        if one.attempt.stage == transition.ACTION:
+            return self._transition(one)
         if one.live_now:
             return f"GPUs of {self._state.host} are being freed by {one.attempt.by or 'somebody'}; F shows it", "information"
         good = one.attempt.state == telemetry.DONE
         return f"freeing GPUs ended: {free_live.standing(one)}; F, then the receipt", "information" if good else "warning"
+
+    def _transition(self, one: "Action") -> tuple[str, str]:
+        good = one.attempt.state == telemetry.DONE
+        return f"the transition ended: {transition_live.standing(one)}; t shows it", "information" if good else "warning"

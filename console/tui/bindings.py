@@ -38,7 +38,7 @@ class Action(NamedTuple):
 
 
 ACTIONS: tuple[Action, ...] = (
-    Action("next_stage", (">",), "Next stage", "next", "the next step of the pipeline: shows it, and asks", True, gates.next_stage),
+    Action("next_stage", (">",), "Next stage", "next", "the next step, or the whole way: shows it, and asks", True, gates.next_stage),
     Action("start_stage", ("S",), "Start a stage", "start", "choose a stage: shows what runs, and asks", True, gates.start),
     Action("stop_stage", ("X",), "Stop a stage", "stop", "choose one: says what depends on it, and asks", True, gates.stop),
     Action("free_gpus", ("F",), "Free GPUs", "free GPUs", "who holds them; ends what you choose, with proof; asks", True),
@@ -47,6 +47,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("evidence", ("e",), "Evidence", "evidence", "every fact about the run, with its age"),
     Action("details", ("d",), "Details", "details", "one stage: attempt, process, exit, receipt"),
     Action("samples", ("s",), "Samples", "samples", "read the answers while they are generated", False, gates.samples),
+    Action("transition", ("t",), "Transition", "", "one that runs or is armed; or what the last came to", False, gates.transition),
     Action("audit", ("A",), "Audit log", "audit", "what was done, from here and on the host"),
     Action("search_log", ("/",), "Find", "find", "text in the log, as a regular expression"),
     Action("next_match", ("n",), "Older match", "", "the next older line that matches", False, gates.match),

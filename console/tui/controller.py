@@ -12,7 +12,6 @@ from console.core import sanitize
 from console.core.attempt import Attempt
 from console.tui.action_notices import ActionNotices
 from console.tui.end_watch import EndWatch
-from console.tui.free_requests import FreeRequests
 from console.tui.keeper import ControlKeeper
 from console.tui.log_follower import LogFollower
 from console.tui.lookups import Lookups
@@ -20,6 +19,7 @@ from console.tui.messages import Broken, Changed, Said
 from console.tui.options import Clocks, Options
 from console.tui.state import LIVE, ConsoleState
 from console.tui.tasks import Tasks
+from console.tui.transition_requests import TransitionRequests
 from pipeline.contract.stages import STAGES
 from pipeline.errors import StageError
 
@@ -31,7 +31,7 @@ SLEPT_S = 3.0
 CLOSE_S = 3.0
 
 
-class Controller(Lookups, FreeRequests):
+class Controller(Lookups, TransitionRequests):
     """Make it, ``start`` it after the first paint, ``tick`` it, ``close`` it. ``post`` gives messages to the app."""
 
     def __init__(

@@ -8,6 +8,7 @@ from console.tui.screens.choose import ChooseScreen, Item
 from console.tui.screens.confirm import ConfirmScreen, ReasonScreen
 from console.tui.state import ConsoleState
 from pipeline.contract.stages import STAGES
+from pipeline.errors import StageError
 
 if TYPE_CHECKING:
     from console.tui.app import ConsoleApp
@@ -38,13 +39,19 @@ class Dialogs:
             return
         interpreter = app.controller.interpreter(stage)
         if interpreter is None:
-            interpreter = await self._choose_interpreter(stage)
+            interpreter = await self.choose_interpreter(stage)
         if interpreter is None:
             return
         arguments = await self._agreed(stage, interpreter)
         if arguments is None or self._refused("start_stage", gates.start_stage(state, stage)):
             return
-        attempt = await app.controller.launch(stage, interpreter, arguments)
+        try:
+            attempt = await app.controller.launch(stage, interpreter, arguments)
+        except StageError as error:
+            if held := app.controller.held_line(error):
+                app.flows.gpus_held(stage, held)
+                return
+            raise
         app.say(f"{stage} started: attempt {attempt}")
 
     async def _agreed(self, stage: str, interpreter: str) -> list[str] | None:
@@ -57,7 +64,8 @@ class Dialogs:
         reason = await app.push_screen_wait(ReasonScreen(state, question, doubt, lines, yes))
         return None if reason is None else ["--override", reason]
 
-    async def _choose_interpreter(self, stage: str) -> str | None:
+    async def choose_interpreter(self, stage: str) -> str | None:
+        """Where hosts.toml names none: of those that the host has. None: there is none, or it was cancelled."""
         found = await self._app.controller.interpreters(stage)
         items = [Item(one.path, one.path, one.about, one.why_not or None) for one in found]
         if not items:

@@ -13,10 +13,12 @@ from console.tui.screens.audit import AuditScreen
 from console.tui.screens.details import DetailsScreen
 from console.tui.screens.done import AGAIN, EndedScreen
 from console.tui.screens.evidence import EvidenceScreen
+from console.tui.screens.gpus_held import GpusHeldScreen
 from console.tui.screens.help import HelpScreen
 from console.tui.screens.problem import ProblemScreen
 from console.tui.screens.samples import SamplesScreen
 from console.tui.state import ConsoleState
+from console.tui.transitions import Transitions
 from console.tui.widgets.tail_search import NEWER, OLDER
 from pipeline.contract.stages import STAGES
 from pipeline.errors import StageError
@@ -34,6 +36,7 @@ class Flows:
         self._app = app
         self._ask = Dialogs(app)
         self._freeing = Freeing(app)
+        self._transitions = Transitions(app, self._ask.choose_interpreter)
 
     @property
     def _state(self) -> ConsoleState:
@@ -42,6 +45,9 @@ class Flows:
     # Acting: each asks first.
 
     def next_stage(self) -> None:
+        if gates.live_transition(self._state) or gates.next_transition(self._state) is not None:
+            self._run(self._transitions.plan())
+            return
         step = gates.next_step(self._state)
         if step.kind == "start":
             self._run(self._ask.start(step.stage))
@@ -73,6 +79,9 @@ class Flows:
     def evidence(self) -> None:
         self._app.push_screen(EvidenceScreen(self._state))
 
+    def transition(self) -> None:
+        self._run(self._transitions.show())
+
     def audit(self) -> None:
         self._app.push_screen(AuditScreen(self._state, config.state_dir() / "audit.jsonl", self._app.controller.host_audit))
 
@@ -97,6 +106,15 @@ class Flows:
     def problem(self, title: str, text: str) -> None:
         """Show what did not happen, until it was read."""
         self._app.push_screen(ProblemScreen(self._state, title, text))
+
+    def gpus_held(self, stage: str, line: str) -> None:
+        """Show why the host's gate did not let a stage start; its key frees them."""
+
+        def pressed(free: bool | None) -> None:
+            if free:
+                self.free_gpus()
+
+        self._app.push_screen(GpusHeldScreen(self._state, stage, line), pressed)
 
     def passing_end(self, attempt: Attempt) -> str:
         """What is said of an end that needs no card: a service that was stopped, a step of the rehearsal. Else empty."""

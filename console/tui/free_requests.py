@@ -1,4 +1,4 @@
-"""The controller's part that frees GPUs: what the screen asks of the host. All raise StageError."""
+"""The controller's part for actions of the host, freeing GPUs first: what the screen asks. All raise StageError."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -36,21 +36,21 @@ class FreeRequests:
         work = self._freeing.launch(self._session, self.state.host, plan, selection, phrase)
         return await self._tasks.busy("freeing GPUs", work)
 
-    async def cancel_freeing(self, run: str | None, attempt: str) -> str:
+    async def cancel_action(self, action: str, run: str | None, attempt: str) -> str:
         """Ask the running one to stop at its next wait; its state in the answer."""
-        return await self._tasks.busy("cancelling", self._freeing.stop(self._session, self.state.host, run, attempt))
+        return await self._tasks.busy("cancelling", self._freeing.stop(self._session, self.state.host, run, attempt, action))
 
     async def accept_baseline(self, run: str, gpus: dict[str, int]) -> dict[str, int]:
         """Accept for this run what idle GPUs hold."""
         return await self._tasks.busy("accepting the idle baseline", self._freeing.accept(self._session, self.state.host, run, gpus))
 
-    async def free_receipt(self, run: str | None, attempt: str) -> dict[str, Any]:
+    async def action_receipt(self, action: str, run: str | None, attempt: str) -> dict[str, Any]:
         """What it proved; {} when it left no receipt."""
-        return await self._or_nothing(lambda: self._freeing.receipt(self._session, run, attempt), {})
+        return await self._or_nothing(lambda: self._freeing.receipt(self._session, run, attempt, action), {})
 
-    async def free_events(self, run: str | None, attempt: str) -> list[dict[str, Any]]:
+    async def action_events(self, action: str, run: str | None, attempt: str) -> list[dict[str, Any]]:
         """Its steps so far; [] before there is one."""
-        return await self._or_nothing(lambda: self._freeing.events(self._session, run, attempt), [])
+        return await self._or_nothing(lambda: self._freeing.events(self._session, run, attempt, action), [])
 
     async def host_audit(self) -> list[dict[str, Any]]:
         """The newest lines of the host's audit log, oldest first."""

@@ -97,8 +97,8 @@ class Freeing:
         """Show what it came to: (difference, whether a new plan is wanted)."""
         controller = self._app.controller
         try:
-            receipt = await controller.free_receipt(ended.run, ended.attempt.id)
-            steps = [] if receipt else free_live.steps(await controller.free_events(ended.run, ended.attempt.id))
+            receipt = await controller.action_receipt(free.ACTION, ended.run, ended.attempt.id)
+            steps = [] if receipt else free_live.steps(await controller.action_events(free.ACTION, ended.run, ended.attempt.id))
         except StageError as error:
             self._app.problem("Its receipt cannot be read now", f"{free_live.standing(ended)}\n{error}\nF, then Receipt, asks for it again")
             return [], False

@@ -6,9 +6,11 @@ from console.core import fmt, gates
 from console.tui import serving
 from console.tui.state import ConsoleState
 from pipeline.contract.stages import STAGES
+from pipeline.contract.transition import ACTION
 
 if TYPE_CHECKING:
     from console.core.chain import Step
+    from console.core.transition_next import Next
 
 
 def act(state: ConsoleState) -> str | None:
@@ -71,8 +73,32 @@ def next_step(state: ConsoleState) -> "Step":
     return chain.next_step(state.view, through, chain.bad_ends((state.view.stages or {}) if state.view else {}))
 
 
+def next_transition(state: ConsoleState) -> "Next | None":
+    """The way to the next stage that needs the GPUs, where it is more than a start: the same key then plans all of it."""
+    from console.core import transition_next
+
+    return transition_next.proposed(state.view, state.resolved)
+
+
+def live_transition(state: ConsoleState) -> bool:
+    """Whether a transition of this run runs, or is armed."""
+    from console.core import transition_next
+
+    return transition_next.live(state.view, state.run) is not None
+
+
+def transition(state: ConsoleState) -> str | None:
+    """Why none can be shown."""
+    known = state.view is not None and ACTION in state.view.actions
+    return None if known else "this run had none yet; > plans one"
+
+
 def next_words(state: ConsoleState) -> str:
     """What the key for the next step would do, or why it would do nothing."""
+    if live_transition(state):
+        return "> shows the transition that is under way"
+    if way := next_transition(state):
+        return f"> plans the way from {way.before} to {way.goal}"
     step = next_step(state)
     if step.kind == "start":
         if reason := start_stage(state, step.stage):
@@ -82,8 +108,10 @@ def next_words(state: ConsoleState) -> str:
 
 
 def next_stage(state: ConsoleState) -> str | None:
+    if state.view is not None and not state.read_only and live_transition(state):
+        return None  # it is shown; what acts there asks again
     reason = act(state)
-    if reason:
+    if reason or next_transition(state):
         return reason
     step = next_step(state)
     if step.kind == "start":

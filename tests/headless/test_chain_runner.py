@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from console.config import Host
 from console.core.store import Store
 from console.headless import starting
 from console.headless.chain import Plan, Runner
@@ -31,6 +32,7 @@ class PlayedHost:
         self.store = Store()
         self.store.greet({"simulated": False})
         self.link = self
+        self.host = Host(alias="h", expected_gpus=2, gpu_uuids=("GPU-1", "GPU-2"))
         self.over = False
         self.did: list[str] = []
         self.generating = asyncio.Event()
@@ -78,7 +80,8 @@ class PlayedHost:
         assert op == "read" and fields["what"] == "settings"
         raise AgentError(errors.MISSING, "not there")
 
-    async def launch(self, run: str, stage: str, attempt_id: str, *_: Any) -> dict[str, Any]:
+    async def launch(self, run: str, stage: str, attempt_id: str, *_: Any, gpus: dict[str, Any], override: str | None) -> dict[str, Any]:
+        assert gpus == {"expected_gpus": 2, "gpu_uuids": ["GPU-1", "GPU-2"]} and override is None, "the host verifies those that are meant"
         self.did.append(f"start {stage}")
         self.begin(stage, attempt_id)
         if stage == "generate":

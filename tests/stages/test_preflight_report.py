@@ -103,10 +103,10 @@ def test_prepare_vocab_and_rows_that_were_changed_since(made: Callable[..., Path
     run_stage(run, "prepare")
     code, lines = look("vocab", run)
     assert code == 0, lines
-    assert lines["rows"]["evidence"].endswith("as prepare's manifest says") and "20 of 512 tokens" in lines["prepared data"]["evidence"]
+    assert lines["inputs"]["evidence"].startswith("prepare: complete") and "20 of 512 tokens" in lines["prepared data"]["evidence"]
     code, lines = look("extract", run, "--set", "extract.min_free_bytes=0")
     assert code == 0, lines
-    assert lines["inputs"]["evidence"].startswith("prepare: complete") and lines["rows"]["ok"] is True
+    assert lines["inputs"]["evidence"].startswith("prepare: complete") and lines["rows"]["evidence"].endswith("as prepare's manifest says")
     _, lines = look("vocab", run, "--set", "vocab.draft_vocab_size=513")
     assert bad(lines) == {"prepared data"} and "lower it" in lines["prepared data"]["what_to_do"]
 
@@ -115,9 +115,10 @@ def test_prepare_vocab_and_rows_that_were_changed_since(made: Callable[..., Path
     at = whole.index((256).to_bytes(8, "little") + (258).to_bytes(8, "little"))  # how every prompt begins
     whole[at] = 1
     rows.write_bytes(whole)
-    assert "rows" in bad(look("vocab", run)[1])
+    _, lines = look("vocab", run)
+    assert bad(lines) == {"inputs"} and "the rows in data/prepared are not those that prepare made" in lines["inputs"]["evidence"]
     _, lines = look("extract", run)
-    assert "rows" in bad(lines) and "they were changed since" in lines["rows"]["what_to_do"]
+    assert {"inputs", "rows"} <= bad(lines) and "they were changed since" in lines["rows"]["what_to_do"]
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from typing import Any
 import data_scenes
 import free_scenes
 import scenes
+import transition_scenes
 from textual.pilot import Pilot
 
 from console.config import Host
@@ -56,6 +57,7 @@ class FakeLink:
             "launch": {"state": "RUNNING", "pid": 4243, "attempt": "", "existing": False},
             "stop": {"state": "STOPPING"},
             "free.plan": lambda fields: {"plan": free_scenes.plan()},
+            "transition.plan": lambda fields: {"plan": transition_scenes.plan()},
             "audit": {"lines": []},
             "sample": lambda fields: data_scenes.sample(),
         }

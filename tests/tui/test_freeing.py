@@ -45,7 +45,7 @@ async def test_from_f_to_the_receipt(state_home: Path) -> None:
         assert (launched["run"], launched["stage"], order["phrase"]) == (scenes.RUN, free.ACTION, PHRASE)
         assert order["plan"] == free_scenes.plan() and sorted(pid for pid, _ in order["selection"]) == [4100, *range(4200, 4208)]
         fixture.link.feed(free_scenes.frame(free_scenes.action(attempt=attempt_of(fixture)), scenes.NOW_S + 1))
-        await until(pilot, lambda: len(live._steps) == 7)
+        await until(pilot, lambda: len(live.events) == len(free_scenes.events()))
         text = await redraw(pilot)
         assert "GRACE  1 of 9 processes live, 17 s left at most" in text and "▶ GRACE" in text
         assert "✓ STOP_SERVICE stop systemd vllm-k25.service: stopped  8.7 s" in text

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import scenes
+import transition_scenes
 from fakes import Fixture, app_of, redraw, showing, until
 from textual.pilot import Pilot
 
@@ -20,6 +21,7 @@ from console.tui.screens.evidence import EvidenceScreen
 from console.tui.screens.free_gpus import FreeGpusScreen
 from console.tui.screens.help import HelpScreen
 from console.tui.screens.samples import SamplesScreen
+from console.tui.screens.transition_live import TransitionLiveScreen
 
 Check = Callable[[Pilot[Any], Fixture], Awaitable[None]]
 LINES = "".join(f"line {number} of the log\n" for number in range(400))
@@ -124,6 +126,7 @@ CASES: dict[str, tuple[Callable[[], Fixture], Check]] = {
     "evidence": (running, opens(EvidenceScreen)),
     "details": (running, opens(DetailsScreen)),
     "samples": (running, opens(SamplesScreen)),
+    "transition": (lambda: Fixture(frames=[transition_scenes.frame(transition_scenes.action())]), opens(TransitionLiveScreen)),
     "audit": (running, opens(AuditScreen)),
     "search_log": (running, finds),
     "next_match": (running, goes_on_finding),

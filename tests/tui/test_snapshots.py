@@ -10,6 +10,7 @@ import data_scenes
 import free_scenes
 import pytest
 import scenes
+import transition_scenes
 from fakes import SETTINGS, FakeLink, Fixture, app_of, painted, until
 from textual.pilot import Pilot
 
@@ -44,6 +45,15 @@ def freeing(at: dict[str, Any] | None, receipt: dict[str, Any] | None = None) ->
         link.answers["read"] = lambda fields: {"value": told.get(fields["what"], SETTINGS)}
 
     return Fixture(frames=[free_scenes.frame(at)], prepare=prepare)
+
+
+def transiting(at: dict[str, Any]) -> Fixture:
+    """A transition that the host does."""
+
+    def prepare(link: FakeLink) -> None:
+        link.answers["read"] = lambda fields: {"value": transition_scenes.events() if fields["what"] == "events" else SETTINGS}
+
+    return Fixture(frames=[transition_scenes.frame(at)], prepare=prepare)
 
 
 def says(*status: Any) -> Callable[[Fixture], None]:
@@ -96,6 +106,8 @@ STATES: dict[str, State] = {
     "free_phrase": (lambda: freeing(None), nothing, ("F", "a", "tab", "tab", "enter")),
     "free_live": (lambda: freeing(free_scenes.action()), quiet, ("F",)),
     "free_receipt": (lambda: freeing(free_scenes.ended(STORY), STORY), quiet, ("F", "shift+tab", "enter")),
+    "transition_plan": (lambda: Fixture(frames=[transition_scenes.frame()]), nothing, ("greater_than_sign",)),
+    "transition_live": (lambda: transiting(transition_scenes.action()), quiet, ("t",)),
     "start_dialog": (lambda: Fixture(frames=scenes.ready()), nothing, ("greater_than_sign",)),
     "reason_dialog": (lambda: Fixture(frames=data_scenes.outdated()), doubted, ()),
     "serve_loading": (lambda: Fixture(frames=data_scenes.serve_loading(), log=scenes.LOG), nothing, ()),

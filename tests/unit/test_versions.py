@@ -43,6 +43,8 @@ def test_packaging_asks_for_the_oldest_that_will_do() -> None:
         ("torch", "2.11.0+cu130", False, True),
         ("safetensors", "0.8.0rc1", False, True),
         ("safetensors", "0.7.9", True, False),
+        ("transformers", "5", False, False),
+        ("transformers", "4.99.9", True, False),
         ("unheard-of", "1.0", False, False),
     ],
 )

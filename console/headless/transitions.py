@@ -1,0 +1,57 @@
+"""What is asked of a host about a transition, and how it is put on record here. Used by the screen and by the command.
+
+All raise StageError: what the host refuses, and what cannot be recorded, which then is not asked for.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from console.config import Host
+from console.core import reading, transition_plan
+from console.core.transition_next import Next
+from console.core.transition_plan import TransitionPlan
+from console.headless import audit
+from console.headless.output import CannotTellError
+from console.headless.session import Session
+from console.remote.errors import RemoteError
+from pipeline.contract import checkout, layout, telemetry, transition
+from pipeline.errors import BusyError
+
+PLAN_S = 75.0
+"""The host gives itself 60 s."""
+
+
+async def plan(
+    session: Session, host: Host, label: str, run: str, wanted: Next, interpreters: Mapping[str, str], service: str | None = None
+) -> TransitionPlan:
+    """The steps, with how each stands now. ``service``: None: this run's server; "": none; or the name of another that is stopped."""
+    env = await asyncio.to_thread(checkout.to_environment)
+    stages = [{"stage": one, "interpreter": interpreters[one], "args": [], "env": env} for one in wanted.stages]
+    fields: dict[str, Any] = {"label": label, "run": run, "from": wanted.before, "stages": stages, "service": service}
+    if transition.needs_gpus(wanted.goal):
+        fields |= {"expected_gpus": host.expected_gpus, "gpu_uuids": list(host.gpu_uuids), "wanted": []}
+    found = transition_plan.parse((await session.link.request("transition.plan", PLAN_S, **fields)).get("plan"))
+    if found is None:
+        raise CannotTellError(f"{label}: the host's plan cannot be understood; its host program may be of another version")
+    return found
+
+
+async def launch(session: Session, host: str, run: str, made: TransitionPlan, armed: bool, phrase: str, override: str | None = None) -> str:
+    """Have the host do it; the attempt's id once it has begun, or ended. Raises BusyError when one of this run is there already."""
+    attempt = layout.new_attempt_id()
+    noted = {"host": host, "run": run, "attempt": attempt, "phrase": phrase, "digest": made.digest, "armed": armed}
+    noted |= {"override": override} if override else {}
+    audit.record(transition.ACTION, **noted, steps=[one.does for one in made.steps], reply=None)
+    try:
+        reply = await session.link.act(run, transition.ACTION, attempt, made.order(armed, phrase, override), audit.who())
+    except RemoteError as error:
+        audit.record(transition.ACTION, **noted, reply=f"error: {error}")
+        raise
+    state, why = reading.text(reply, "state"), reading.text(reply, "why", 300)
+    audit.record(transition.ACTION, **noted, reply=state)
+    if state == telemetry.REFUSED:
+        holder = reading.mapping(reply, "holder")
+        by = reading.text(holder, "by") or why or "somebody else"
+        raise BusyError(f"a transition of run {run} on {host} is there already, by {by}; nothing was done", holder)
+    return attempt
