@@ -19,6 +19,8 @@ from typing import Any
 
 from benchmarks.report import report
 from pipeline import output_manifest
+from pipeline.checks_model import check_model
+from pipeline.generation.fingerprint import Fingerprint
 
 TOKENS, SAMPLE_TOKENS, PROMPT_TOKENS = 20_000_000, 2000, 130
 VOCABULARY, DRAFT = 163_840, 32_000
@@ -93,6 +95,7 @@ def _make_answers(run: Path, model: Path, samples: int) -> Path:
     generated = run / "data" / "generated"
     generated.mkdir(parents=True)
     rows = run.parent / "rows.jsonl"
+    fingerprint = Fingerprint()
     with open(generated / "responses.jsonl", "wb") as answers, open(rows, "wb") as plain:
         for number in range(samples):
             length = int(chance.integers(SAMPLE_TOKENS // 2, SAMPLE_TOKENS * 3 // 2))
@@ -105,9 +108,12 @@ def _make_answers(run: Path, model: Path, samples: int) -> Path:
             line |= {"prompt_token_ids": prompt, "response_token_ids": response, "reasoning": None, "content": text}
             line |= {"finish_reason": "stop", "ids_match": True, "view": [["prompt", asked], ["response", text]]}
             answers.write(encode(line) + b"\n")
+            fingerprint.add(line["id"], "train", encode(line))
             plain.write(encode({"input_ids": ids, "loss_mask": [0] * len(prompt) + [1] * len(response)}) + b"\n")
+    inputs: dict[str, str | None] = {"model": check_model(str(model)).fingerprint}
+    totals = {"samples": samples, "answered": samples}
     output_manifest.publish(
-        str(generated), "generate", "bench", complete=True, fingerprint="bench", inputs={}, settings={}, totals={"samples": samples}
+        str(generated), "generate", "bench", complete=True, fingerprint=fingerprint.hex(), inputs=inputs, settings={}, totals=totals
     )
     return rows
 

@@ -13,11 +13,11 @@ from pipeline.attempt import Attempt
 from pipeline.contract import layout, source_files
 from pipeline.contract.lineage import OUTPUTS, fingerprint, outdated, output_directory, read_manifest
 from pipeline.contract.stages import STAGES
-from pipeline.digests import sha256_of
+from pipeline.generation.identity import made_by
 from pipeline.log import say
 from pipeline.overrides import Problem, settle
 from pipeline.paths import resolve
-from pipeline.preparation.dataset_files import HOLDOUT, rows_file
+from pipeline.preparation.dataset_files import HOLDOUT, dataset_sha256
 from pipeline.provenance import Verifier
 from pipeline.schema import Settings
 
@@ -76,21 +76,33 @@ def _look_at(source: str, run_directory: str, resolved: dict[str, Any], why: str
         return [Problem(f"{source} is outdated: {why}", f"run {source} again")]
     if fingerprint(source, manifest) is None:
         return [Problem(f"{shown}/{name} has no fingerprint of what it describes", f"run {source} again")]
+    lacking = _lacking(source, manifest)
+    if lacking:
+        return [Problem(f"{shown}/{name} {lacking}: it is not as {source} wrote it", "put it back")]
     return _other_rows(directory, shown, manifest) if source == "prepare" else []
 
 
+def _lacking(source: str, manifest: dict[str, Any]) -> str | None:
+    """What a manifest does not say that its stage always says: without it, nothing is compared with it."""
+    if manifest.get("stage") != source:
+        return f"is of the stage {str(manifest.get('stage'))[:40]!r}"
+    missing = next((key for key in ("inputs", "settings", "sources", "totals") if not isinstance(manifest.get(key), dict)), None)
+    if missing is None and source == "generate" and type(manifest["totals"].get("answered")) is not int:
+        missing = "totals.answered"
+    return missing and f"has no {missing}"
+
+
 def _other_rows(directory: str, shown: str, manifest: dict[str, Any]) -> list[Problem]:
-    """The files with the rows, read whole, against their hashes: loss masks, which the fingerprint leaves out, and held-out rows too."""
+    """The datasets' files, read whole, against their hash: loss masks and columns, which no fingerprint tells of, and held-out rows too."""
     totals = manifest.get("totals")
     problems = []
     for key, place in (("rows_sha256", ""), ("holdout_sha256", HOLDOUT)):
         told = totals.get(key) if isinstance(totals, dict) else None
         what = os.path.join(shown, place) if place else shown
         try:
-            name = rows_file(os.path.join(directory, place))
-            found = sha256_of(os.path.join(directory, place, name)) if name else None
+            found = dataset_sha256(os.path.join(directory, place))
         except OSError as error:
-            found, what = "", f"{what} ({error.strerror})"
+            found, what = "", f"{what} ({os.path.basename(error.filename or what)}: {error.strerror})"
         if found != told or (told is None and not place):
             words = f"sha256 {found[:12]}" if found else "cannot be read" if found == "" else "none"
             told_words = f"sha256 {str(told)[:12]}" if told else "none"
@@ -104,15 +116,17 @@ def _other_rows(directory: str, shown: str, manifest: dict[str, Any]) -> list[Pr
 
 def _other_verifier(stage: str, run_directory: str, resolved: dict[str, Any], verifier: Verifier) -> list[Problem]:
     """Answers of one model teach a drafter of another one nothing."""
-    if "generate" not in _sources(stage) or verifier.fingerprint is None:
+    manifest = read_manifest(run_directory, "generate", resolved) if "generate" in _sources(stage) else None
+    made_with = made_by(manifest)
+    if manifest is None or made_with == verifier.fingerprint:
         return []
-    inputs = (read_manifest(run_directory, "generate", resolved) or {}).get("inputs")
-    made_with = inputs.get("model") if isinstance(inputs, dict) else None
-    if not isinstance(made_with, str) or made_with == verifier.fingerprint:
-        return []
-    what = (
-        f"the answers are of another verifier (fingerprint {made_with[:12]}) than the one in {verifier.path} ({verifier.fingerprint[:12]})"
-    )
+    there = f"the one in {verifier.path}"
+    if made_with is None:
+        what = f"cannot tell which verifier gave the answers, that it is {there}: their manifest has no fingerprint of it"
+    elif verifier.fingerprint is None:
+        what = f"cannot tell whether {there} is the verifier that answered (fingerprint {made_with[:12]}): {verifier.why}"
+    else:
+        what = f"the answers are of another verifier (fingerprint {made_with[:12]}) than {there} ({verifier.fingerprint[:12]})"
     return [Problem(what, "set model.path to the verifier that answered, or generate anew")]
 
 

@@ -8,9 +8,10 @@ import os
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from pipeline import rows_lock
 from pipeline.contract import layout
 from pipeline.errors import UserError
-from pipeline.generation import sources
+from pipeline.generation import records, sources
 from pipeline.paths import resolve
 from pipeline.schema import Settings
 from pipeline.settings import to_json
@@ -20,6 +21,14 @@ _RUN_FILES = ("settings.", "provenance.json", layout.ACCEPTED, ".settings.lock",
 """Beginnings of names in a run's directory."""
 _RUN_DIRECTORIES = ("stages",)
 _DATA_DIRECTORIES = ("code", "control")
+_INNER_DIRECTORIES = {"prepare": ("holdout", ".building"), "vocab": (".building",)}
+"""That a stage makes in its output, to write and to remove files there. extract opens its own without following (pipeline.partial)."""
+_INNER_FILES = {
+    "generate": (records.RESPONSES, records.HOLDOUTS, records.FAILED),
+    "prepare": (rows_lock.NAME,),
+    "extract": ("ledger-0.jsonl",),
+}
+"""That a stage opens by name and writes to; what it publishes by rename takes the place of a link."""
 
 
 class _Place(NamedTuple):
@@ -33,15 +42,16 @@ class _Place(NamedTuple):
 
 def check(settings: Settings, run_directory: str) -> None:
     """Raise UserError, with setting and reason, for an output that lies where it must not, or where nothing can be written."""
-    sources.check_place(settings.generate.prompts, run_directory, to_json(settings))
     outputs = [_place(run_directory, f"{stage}.output", getattr(settings, stage).output) for stage in _STAGES]
+    sources.check_place(settings.generate.prompts, run_directory, to_json(settings))
     others = list(_others(settings, run_directory, outputs[_STAGES.index("prepare")]))
     for number, output in enumerate(outputs):
         _check_whole(output, run_directory)
         for other in (*others, *outputs[:number]):
             _check_apart(output, other)
-    for output in outputs:
+    for stage, output in zip(_STAGES, outputs, strict=True):
         _check_usable(output)
+        _check_inner(stage, output)
 
 
 def _place(run_directory: str, setting: str, value: str) -> _Place:
@@ -107,6 +117,20 @@ def _check_usable(output: _Place) -> None:
         )
     if not os.path.isdir(path):
         raise UserError(f"{output.setting}: {path} is a file, not a directory; choose another {output.setting}, or move it away")
+
+
+def _check_inner(stage: str, output: _Place) -> None:
+    """Raise UserError for a link, or what is of another kind, where the stage makes a directory or a file of its own in its output."""
+    directories = _INNER_DIRECTORIES.get(stage, ())
+    for name in (*directories, *_INNER_FILES.get(stage, ()), layout.OUTPUT_LOCK):
+        path = os.path.join(output.path, name)
+        if os.path.islink(path):
+            raise UserError(
+                f"{output.setting}: {path} is a symbolic link to {os.readlink(path)}: {stage} would write, and may remove, files there; "
+                f"remove the link, or choose another {output.setting}"
+            )
+        if name in directories and os.path.lexists(path) and not os.path.isdir(path):
+            raise UserError(f"{output.setting}: {path} is a file, where {stage} makes a directory; move it away")
 
 
 def _within(path: str, directory: str) -> bool:

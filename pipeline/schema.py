@@ -12,6 +12,8 @@ Threads = Annotated[int, msgspec.Meta(ge=1, le=64)]
 Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=7 * 86400)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+DraftSize = Annotated[int, msgspec.Meta(ge=2, le=1 << 22)]
+Name = Annotated[str, msgspec.Meta(min_length=1)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 31)]
 _TEMPLATE_CALL = {
     "conversation", "messages", "tools", "documents", "chat_template", "add_generation_prompt", "continue_final_message", "tokenize",
@@ -36,7 +38,7 @@ class Serve(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     host: str = "127.0.0.1"
     """Address that it listens on."""
     port: Port = 8000
-    served_model_name: str | None = None
+    served_model_name: Name | None = None
     """Name that clients ask for; None: model.path."""
     tensor_parallel: Annotated[int, msgspec.Meta(ge=1, le=64)] = 1
     """GPUs that share each layer."""
@@ -67,7 +69,7 @@ class Generate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     output: str = "data/generated"
     endpoint: str | None = None
     """An OpenAI-compatible API, e.g. ``http://127.0.0.1:8000/v1``; None: the serve section's."""
-    model: str | None = None
+    model: Name | None = None
     """Name that the API knows the verifier by; None: the serve section's, or the only one that it lists."""
     max_prompts: Annotated[int, msgspec.Meta(ge=1, le=1 << 31)] | None = None
     """None: all of them."""
@@ -124,9 +126,9 @@ class Vocab(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """The drafter's smaller vocabulary."""
 
     output: str = "data/vocab"
-    draft_vocab_size: Annotated[int, msgspec.Meta(ge=2, le=1 << 22)] = 32_000
-    coverage_sizes: tuple[int, ...] = (16_000, 32_000, 64_000)
-    """Sizes whose coverage of token occurrences is reported."""
+    draft_vocab_size: DraftSize = 32_000
+    coverage_sizes: tuple[DraftSize, ...] = (16_000, 32_000, 64_000)
+    """Sizes whose coverage of token occurrences is reported; one that the verifier's vocabulary does not have is left out, and told."""
 
 
 class Extract(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -1,13 +1,19 @@
 """The verifier's tokenizer: loaded from the model directory, and identified by its files."""
 
-import fnmatch
 import hashlib
+import json
 import os
 from typing import Any
 
-from pipeline.contract.source_files import TOKENIZER
+from pipeline.contract.files import read_json
+from pipeline.contract.source_files import TOKENIZER, named_files
 from pipeline.errors import UserError
+from pipeline.tensor_files import open_regular
 from pipeline.visible import error_line
+
+_CONFIGS = ("tokenizer_config.json", "config.json")
+"""Their ``auto_map`` names the model's own code."""
+_JSON = ("tokenizer.json", *_CONFIGS, "special_tokens_map.json", "added_tokens.json")
 
 
 def load_tokenizer(directory: str, trust_remote_code: bool) -> Any:
@@ -18,16 +24,32 @@ def load_tokenizer(directory: str, trust_remote_code: bool) -> Any:
     try:
         return AutoTokenizer.from_pretrained(directory, trust_remote_code=trust_remote_code, local_files_only=True)
     except Exception as error:  # whatever json, tokenizers, sentencepiece or the model's own code happen to raise
-        hint = "" if trust_remote_code else "; if it needs the model's own code, set model.trust_remote_code = true"
-        raise UserError(f"model.path: the tokenizer in {directory} cannot be loaded: {error_line(error)}{hint}") from None
+        damaged = _damaged(directory)
+        own_code = not trust_remote_code and any("auto_map" in (read_json(os.path.join(directory, name)) or {}) for name in _CONFIGS)
+        hint = "; if it needs the model's own code, set model.trust_remote_code = true" if own_code and not damaged else ""
+        raise UserError(f"model.path: the tokenizer in {directory} cannot be loaded: {damaged or error_line(error)}{hint}") from None
+
+
+def _damaged(directory: str) -> str | None:
+    """The first of the tokenizer's JSON files that is none, and why: the libraries often do not say which."""
+    for name in _JSON:
+        try:
+            with open_regular(os.path.join(directory, name)) as file:
+                json.load(file)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            return f"{name}: {error.strerror}"
+        except (ValueError, RecursionError) as error:
+            return f"{name} is not valid JSON ({error_line(error)}); copy the model again"
+    return None
 
 
 def tokenizer_fingerprint(directory: str) -> str:
     """sha256 over the names and contents of the tokenizer's files. Raises UserError where there is none, or one cannot be read."""
     digest = hashlib.sha256()
     try:
-        names = sorted(name for name in os.listdir(directory) if any(fnmatch.fnmatchcase(name, pattern) for pattern in TOKENIZER))
-        names = [name for name in names if os.path.isfile(os.path.join(directory, name))]
+        names = named_files(directory, TOKENIZER)
         for name in names:
             with open(os.path.join(directory, name), "rb") as file:
                 digest.update(os.fsencode(name) + b"\0" + hashlib.file_digest(file, "sha256").digest())

@@ -22,11 +22,16 @@ def planned(progress: Progress | None) -> str:
 
 
 def share(done: int | None, progress: Progress | None) -> str:
-    """How many of all: ``90 of 160 + 16 held out``, all of them as ``160 + 16 held out``; ``1,480/10,000`` where none is held out."""
+    """How many of all: ``90 of 176 (16 held out)``, all of them as ``160 + 16 held out``; ``1,480/10,000`` where none is held out.
+
+    ``done`` counts held-out ones too, as they come.
+    """
     total = progress.total if progress else None
     if progress is None or not progress.held_out_total or total is None:
         return fmt.share(done, total)
-    return planned(progress) if done == total else f"{fmt.count(done)} of {planned(progress)}"
+    if done == total:
+        return planned(progress)
+    return f"{fmt.count(done)} of {fmt.count(total)} ({fmt.count(progress.held_out_total)} held out)"
 
 
 def made(attempt: Attempt) -> str:

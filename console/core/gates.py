@@ -68,6 +68,14 @@ def doubt(view: "HostView | None", name: str, resolved: dict[str, Any]) -> str |
     return None
 
 
+def never_made(view: "HostView | None", name: str, resolved: dict[str, Any]) -> str | None:
+    """The stage of this run whose output this one reads and which has never made any, as far as it is certain; else None."""
+    if name == "extract" and not reads_prepared(resolved, certainly=True):
+        return None
+    stages = (view.stages if view else None) or {}
+    return next((one for one in inputs(STAGES[name], resolved) if one not in stages or stages[one].turned_away), None)
+
+
 def inputs(stage: Stage, resolved: dict[str, Any]) -> list[str]:
     """The stages of this run whose output the stage reads."""
     if stage.name == "extract" and not reads_prepared(resolved):
@@ -75,12 +83,15 @@ def inputs(stage: Stage, resolved: dict[str, Any]) -> list[str]:
     return [name for name in stage.needs if not STAGES[name].service and STAGES[name].built]
 
 
-def reads_prepared(resolved: dict[str, Any]) -> bool:
+def reads_prepared(resolved: dict[str, Any], certainly: bool = False) -> bool:
     """Whether the extraction reads what this run prepares; so it is unless the settings say otherwise.
 
-    The host compares real places. Where the run and a home lie is not known here: a path that may lead to the other one is taken for it.
+    The host compares real places. Where the run and a home lie is not known here: a path that may lead to the other one is taken for it,
+    unless it is to be ``certainly`` so.
     """
     data, prepared = _setting(resolved, "extract", "data"), _setting(resolved, "prepare", "output")
+    if certainly:
+        return isinstance(data, str) and isinstance(prepared, str) and posixpath.normpath(data) == posixpath.normpath(prepared)
     return not isinstance(data, str) or not isinstance(prepared, str) or _may_be_same(data, prepared)
 
 
@@ -96,10 +107,14 @@ def own_server(view: "HostView | None") -> "Attempt | None":
 
 
 def other_servers(view: "HostView | None") -> "list[Server]":
-    """Servers on the host that are no live attempt of this run."""
+    """Servers on the host that are no live attempt of this run.
+
+    A rehearsal's server runs on the processor: it is left out where it is no attempt of this host's runs, whose simulated GPUs it holds.
+    """
     own = own_server(view)
     live = own.id if own is not None and own.live else None
-    return [one for one in (view.servers if view else None) or () if live is None or one.attempt != live]
+    there = [one for one in (view.servers if view else None) or () if live is None or one.attempt != live]
+    return [one for one in there if one.engine != REHEARSAL or (one.ours and one.run)]
 
 
 def cannot_answer(view: "HostView | None", resolved: dict[str, Any]) -> str | None:
@@ -115,17 +130,23 @@ def cannot_answer(view: "HostView | None", resolved: dict[str, Any]) -> str | No
 def held_by_server(view: "HostView | None") -> str | None:
     """Why a server that is not this run's is in the way of a stage that needs all GPUs; None when none is.
 
-    One that holds nothing on the GPUs is not in the way; where that was not read, it may be. A rehearsal's server runs on the
-    processor: it stands in the way only of its own rehearsal, whose simulated GPUs it holds.
+    One that holds nothing on the GPUs is not in the way; where that was not read, it may be.
     """
-    found = [one for one in other_servers(view) if one.engine != REHEARSAL or (one.ours and one.run)]
+    found = other_servers(view)
     if not found:
         return None
     gpus = view.gpus if view else None
     used = [gpu.used_bytes.value for gpu in gpus or ()]
     if gpus is not None and used and all(value is not None and value < _HELD_BYTES for value in used):
         return None
+    if found[0].ours and found[0].run:
+        return held_by_run(found[0].run, SERVER)
     return f"a server that is not ours may hold the GPUs: {about(found[0])}; to stop it: {found[0].how_to_stop or 'ask who started it'}"
+
+
+def held_by_run(run: str, stage: str) -> str:
+    """The words for a stage of another run that has all the GPUs, or of this one that has ended and is still there."""
+    return f"{stage} of run {run} holds the GPUs (eaglewatch stop HOST --run {run} --stage {stage})"
 
 
 def for_host(text: str, host: str) -> str:

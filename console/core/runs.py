@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from console.core import reading
 from console.core.attempt import name
+from console.core.gates import ALL_GPUS
 from pipeline.contract import telemetry
 from pipeline.contract.stages import STAGES
 
@@ -32,6 +33,12 @@ def parse(reply: dict[str, Any]) -> list[Listed]:
             states = {stage: reading.text(told, "state") for stage, told in known.items()}
             found.append(Listed(run, states, {stage: reading.text(told, "outdated") for stage, told in known.items()}))
     return found
+
+
+def gpu_holder(runs: Sequence[Listed], run: str) -> tuple[str, str] | None:
+    """Another run and the live stage of it that has all the GPUs; None when there is none."""
+    live = ((one.name, stage) for one in runs if one.name != run for stage in one.states if one.is_live(stage))
+    return next(((name, stage) for name, stage in live if STAGES[stage].gpus == ALL_GPUS), None)
 
 
 def only(runs: Sequence[Listed], stage: str | None = None) -> Listed | None:

@@ -51,7 +51,10 @@ def choose_run(listed: Sequence[Listed], host: str, stage: str | None = None) ->
 
 
 def choose_attempt(session: Session, host: str, run: str, stage: str | None) -> Attempt:
-    """The attempt to follow: the live one, else the one that started last. Raises UserError."""
+    """The attempt to follow: the live one, which is the one that works where a server is live too; else the one that started last.
+
+    Raises UserError.
+    """
     view = session.store.view
     stages = (view.stages if view else None) or {}
     if view is None or view.run is None or not view.run.exists:
@@ -63,6 +66,7 @@ def choose_attempt(session: Session, host: str, run: str, stage: str | None) -> 
             )
         return stages[stage]
     live = [one for one in stages.values() if one.live]
+    live = [one for one in live if not STAGES[one.stage].service] or live
     if len(live) > 1:
         raise UserError(f"several stages of run {run} on {host} are live; name one with --stage: {', '.join(one.stage for one in live)}")
     if live:

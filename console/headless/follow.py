@@ -24,9 +24,9 @@ GONE_AFTER_S = 10.0
 """Frames that do not know the attempt are believed after so much of the host's time; one may have been under way before the launch."""
 
 
-def attach_command(host: str, run: str) -> str:
-    """How to come back to it."""
-    return f"eaglewatch attach {host} --run {run}"
+def attach_command(host: str, run: str, stage: str) -> str:
+    """How to come back to it, whatever else runs by then."""
+    return f"eaglewatch attach {host} --run {run} --stage {stage}"
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ class Follower:
     def _left(self, reason: str) -> Result:
         """This command ends and the job does not: say so, with what was known last."""
         mine, followed = self._mine(), self._followed
-        attach = attach_command(followed.host, followed.run)
+        attach = attach_command(followed.host, followed.run, followed.stage)
         if mine is not None and mine.state == telemetry.STOPPING:
             text = f"{reason}; {followed.stage} is being stopped, which needs nobody to watch; {attach}"
         elif mine is not None and mine.live:

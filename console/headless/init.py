@@ -18,6 +18,9 @@ from pipeline.presets.write_out import write_out
 PRESETS = (*presets.names(), REHEARSAL)
 """The rehearsal host's is made with its model and data, by the host itself."""
 
+_OTHERS = "choose another RUN, or add --replace-settings"
+"""What can be done where the run has other settings."""
+
 
 def command(arguments: argparse.Namespace, output: Output) -> "int | Coroutine[Any, Any, int]":
     if arguments.preset == REHEARSAL and arguments.host != REHEARSAL:
@@ -49,7 +52,7 @@ async def _write(arguments: argparse.Namespace, host: Host, wanted: Wanted, outp
     async with Session(host, output, run) as session:
         await session.connect()
         there = await launching.host_copy(session, run)
-        await launching.put_settings(session, name, run, wanted, arguments.replace_settings)
+        await launching.put_settings(session, name, run, wanted, arguments.replace_settings, _OTHERS)
         now = await launching.host_copy(session, run)
         state = "kept, it says the same already" if there is not None and now == there else "written"
         output.data(f"{'SIMULATED  ' if session.store.simulated else ''}settings of run {run} on {name}: {state}")

@@ -212,12 +212,14 @@ class GpusHeldError(UserError):
 def held(host: str, run: str, stage: str, by: str) -> HeldError:
     """The error for a stage that somebody else runs."""
     stop = f"eaglewatch stop {host} --run {run} --stage {stage}"
-    return HeldError(f"{stage} of run {run} on {host} runs already ({by}); to watch it: {attach_command(host, run)}; to stop it: {stop}")
+    watch = attach_command(host, run, stage)
+    return HeldError(f"{stage} of run {run} on {host} runs already ({by}); to watch it: {watch}; to stop it: {stop}")
 
 
-def interrupted(host: str, run: str) -> CannotTellError:
+def interrupted(order: Order) -> CannotTellError:
     """The error for a command that ends between launch and reply."""
-    return CannotTellError(f"interrupted while it was launched; to see what came of it: {attach_command(host, run)}")
+    look = attach_command(order.host, order.run, order.stage)
+    return CannotTellError(f"interrupted while it was launched; to see what came of it: {look}")
 
 
 def _tell(reply: dict[str, Any], state: str, followed: Followed, output: Output) -> None:

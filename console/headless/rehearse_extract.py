@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from console.config import EVERY_STAGE, REHEARSAL, Host
 from console.core.attempt import Attempt
-from console.headless import hosts, launching, rehearse_settings, run_settings
+from console.headless import hosts, launching, rehearse_settings, run_settings, starting
 from console.headless.follow import Followed, Follower, finish
 from console.headless.launching import Order
 from console.headless.output import Output
@@ -42,6 +42,7 @@ async def rehearse(arguments: argparse.Namespace, running: "RehearsalHost", outp
 
 
 async def _launch(session: Session, arguments: argparse.Namespace, host: Host, wanted: Wanted, output: Output) -> Followed:
+    await starting.check_other_runs(session, REHEARSAL, RUN, STAGE)
     await rehearse_settings.put_once(session, RUN, wanted)
     order = Order(REHEARSAL, RUN, STAGE, host.interpreters[EVERY_STAGE], ["--limit", str(arguments.limit)] if arguments.limit else [])
     try:
@@ -53,7 +54,7 @@ async def _launch(session: Session, arguments: argparse.Namespace, host: Host, w
         output.say(f"eaglewatch: {error}; following it")
         return Followed(REHEARSAL, RUN, STAGE, one.id)
     except asyncio.CancelledError:
-        raise launching.interrupted(REHEARSAL, RUN) from None
+        raise launching.interrupted(order) from None
 
 
 async def _holder(session: Session) -> Attempt | None:

@@ -41,7 +41,10 @@ async def _run(arguments: argparse.Namespace, host: Host, wanted: Wanted | None,
         if followed is None:
             if not interpreter:
                 await no_interpreter(session, arguments, host)
-            await starting.check(session, name, run, stage, _resolved(copy, wanted))
+            resolved = _resolved(copy, wanted)
+            await starting.check(session, name, run, stage, resolved)
+            if not (arguments.override or arguments.verify):
+                starting.check_sources(session, name, run, stage, resolved)
             if wanted is not None:
                 await launching.put_settings(session, name, run, wanted, arguments.replace_settings)
             followed = await _launch(session, order, wanted, output)
@@ -63,7 +66,7 @@ async def _launch(session: Session, order: Order, wanted: Wanted | None, output:
             raise
         return followed
     except asyncio.CancelledError:
-        raise launching.interrupted(order.host, order.run) from None
+        raise launching.interrupted(order) from None
 
 
 async def _is_live(session: Session, stage: str) -> bool:
@@ -154,7 +157,7 @@ async def _detached(session: Session, followed: Followed, output: Output) -> Res
         one = session.store.attempt(followed.stage)
         return one is not None and one.id == followed.attempt
 
-    attach = attach_command(followed.host, followed.run)
+    attach = attach_command(followed.host, followed.run, followed.stage)
     await session.until(told, 15.0)
     one, view = session.store.attempt(followed.stage), session.store.view
     if one is None or not told():

@@ -31,13 +31,13 @@ def from_text(text: str, origin: str, overrides: list[str]) -> Wanted:
 
 def differences(there: str, here: dict[str, Any]) -> list[str]:
     """Keys whose values differ between the host's copy and ``here``, as ``key: X there, Y here``, safe to print. Raises UserError."""
-    return [sanitize.line(f"{key}: {theirs!r} there, {ours!r} here", 200) for key, theirs, ours in _pairs(there, here)]
+    return [sanitize.line(f"{key}: {_word(theirs)} there, {_word(ours)} here", 200) for key, theirs, ours in _pairs(there, here)]
 
 
 def changes(there: str, here: dict[str, Any]) -> list[str]:
     """The same of a copy that is replaced, as ``key: old -> new``; of one that cannot be read that alone."""
     try:
-        return [sanitize.line(f"{key}: {old!r} -> {new!r}", 200) for key, old, new in _pairs(there, here)]
+        return [sanitize.line(f"{key}: {_word(old)} -> {_word(new)}", 200) for key, old, new in _pairs(there, here)]
     except UserError as error:
         return [sanitize.line(f"all of it, since the copy there cannot be read: {error}", 300)]
 
@@ -70,6 +70,10 @@ def _pairs(there: str, here: dict[str, Any]) -> list[tuple[str, Any, Any]]:
     """(key, the value there, the value here) of all that differ."""
     theirs, ours = _flat(resolved(there)), _flat(here)
     return [(key, theirs.get(key), ours.get(key)) for key in sorted(theirs.keys() | ours.keys()) if theirs.get(key) != ours.get(key)]
+
+
+def _word(value: Any) -> str:
+    return "not set" if value is None else repr(value)
 
 
 def _wanted(text: str, origin: str, overrides: list[str]) -> Wanted:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from console.core import gates
+from console.core import gates, runs
 from console.headless.output import CannotTellError
 from console.headless.session import FRAME_S, Session
 from pipeline.contract.stages import STAGES
@@ -23,10 +23,23 @@ async def check(session: Session, host: str, run: str, stage: str, resolved: dic
         await session.until(lambda: gates.start(session.store.view, stage, resolved) is None, RELEASE_S)
         reason = gates.start(session.store.view, stage, resolved)
     if reason is None:
-        return
+        return await check_other_runs(session, host, run, stage)
     busy = gates.in_the_way(session.store.view, stage)
     hint = f": eaglewatch stop {host} --run {run} --stage {busy}" if busy else ""
     raise UserError(f"{stage} of run {run} on {host} was not started: {gates.for_host(reason, host)}{hint}")
+
+
+async def check_other_runs(session: Session, host: str, run: str, stage: str) -> None:
+    """Raises UserError when a stage of another run has all the GPUs, which this one needs too; RemoteError."""
+    if STAGES[stage].gpus == gates.ALL_GPUS and (holder := runs.gpu_holder(await session.runs(), run)):
+        raise UserError(f"{stage} of run {run} on {host} was not started: {gates.for_host(gates.held_by_run(*holder), host)}")
+
+
+def check_sources(session: Session, host: str, run: str, stage: str, resolved: dict[str, Any]) -> None:
+    """Raises UserError when the stage reads what another one of this run has never made; a person can go past that with a reason."""
+    if source := gates.never_made(session.store.view, stage, resolved):
+        hint = f"run {source} first, or --override REASON"
+        raise UserError(f"{stage} of run {run} on {host} was not started: {source} has not run in this run; {hint}")
 
 
 def _servers_told(session: Session) -> bool:

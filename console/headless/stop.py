@@ -15,7 +15,7 @@ from console.headless.output import FailedError, Output, Result
 from console.headless.session import Session
 from pipeline.contract import telemetry
 from pipeline.contract.stages import STAGES
-from pipeline.errors import EXIT_DONE, EXIT_FAILED, UserError
+from pipeline.errors import EXIT_DONE, UserError
 
 
 def command(arguments: argparse.Namespace, output: Output) -> Coroutine[Any, Any, int]:
@@ -34,9 +34,12 @@ async def _stop(arguments: argparse.Namespace, host: Host, output: Output) -> in
         output.say(f"eaglewatch: stops {_what(session, one, arguments.run, arguments.host)}")
         if not arguments.yes and not await asking.confirmed("Stop it?"):
             raise FailedError("nothing was stopped")
-        await stopping.ask(session, arguments.host, arguments.run, one)
+        state = await stopping.ask(session, arguments.host, arguments.run, one)
         followed = Followed(arguments.host, arguments.run, one.stage, one.id)
-        return finish(output, _judge(await Follower(session, followed, output).follow(), one.stage))
+        ended = _judge(await Follower(session, followed, output).follow(), one.stage)
+        if _ended_by_itself(state, ended, one.stage):
+            output.say("eaglewatch: it had ended by itself before the signal")
+        return finish(output, ended)
 
 
 def _what(session: Session, one: Attempt, run: str, host: str) -> str:
@@ -48,11 +51,15 @@ def _what(session: Session, one: Attempt, run: str, host: str) -> str:
     return f"{who}{f', {done_words(one)} done' if progress else ''}. What is finished stays"
 
 
-def _judge(ended: Result, stage: str) -> Result:
-    """STOPPED is what was asked for; an end of another kind, however good, is not."""
+def _ended_by_itself(asked: str, ended: Result, stage: str) -> bool:
+    """``asked``: its state by the host's answer to the stop."""
     state = ended.stages.get(stage, {}).get("state")
-    if state == telemetry.STOPPED:
+    return state == telemetry.DONE or (asked not in telemetry.LIVE_STATES and asked == state != telemetry.STOPPED)
+
+
+def _judge(ended: Result, stage: str) -> Result:
+    """STOPPED is what was asked for; DONE says that nothing was left to stop."""
+    state = ended.stages.get(stage, {}).get("state")
+    if state in (telemetry.STOPPED, telemetry.DONE):
         return Result(EXIT_DONE, ended.simulated, ended.stages)
-    if state == telemetry.DONE:
-        return Result(EXIT_FAILED, ended.simulated, ended.stages, f"{stage} was done before the stop reached it")
     return ended

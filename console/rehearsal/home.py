@@ -72,6 +72,12 @@ def remove(home: str) -> None:
     path.rmdir()
 
 
+def runs(home: str) -> "list[str]":
+    """The names of the runs in a rehearsal home of ours, in order; none of another directory."""
+    there = Path(rehearsal.data_dir(home), "runs")
+    return sorted(one.name for one in there.iterdir() if one.is_dir()) if Path(home, MARKER).is_file() and there.is_dir() else []
+
+
 def start_ticks(pid: int) -> "int | None":
     """Start time of a live process in clock ticks since boot; None if it is gone or a zombie."""
     try:

@@ -71,6 +71,8 @@ def ensure_running(
             raise StageError(f"{rehearsal.start_lock_file(home)}: another console has been starting the rehearsal for {LOCK_WAIT_S:.0f} s")
         if fresh:
             stop_all(home, say)
+            if runs := homes.runs(home):
+                say(f"--fresh removes the rehearsal's runs: {', '.join(runs)}")
             homes.remove(home)
         homes.make(home)
         write_json(homes.use_file(home), {"boot_s": boot_s()}, durable=False)

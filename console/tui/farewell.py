@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from console.core import fmt
 from console.tui.state import ConsoleState
+from pipeline.contract.stages import STAGES
 
 
 class Farewell(NamedTuple):
@@ -21,6 +22,9 @@ def of(state: ConsoleState) -> Farewell:
     live = state.live()
     if not live:
         return Farewell("") if state.current else Farewell(f"nothing ran {_old(state)}; what runs now is not known here; {back}")
+    working = [one.stage for one in live if not STAGES[one.stage].service]
+    if len(working) > 1:
+        back += f" --stage {working[0]}"  # attach does not choose among them
     jobs = "1 job goes on" if len(live) == 1 else f"{len(live)} jobs go on"
     names = ", ".join(one.stage for one in live)
     as_of = "" if state.current else f" (as of {_old(state)})"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from textual.content import Content
 
-from console.core import fmt, free_memory, reading
+from console.core import counted, fmt, free_memory, reading
 from console.core.attempt import Attempt
 from console.tui import again, gates, words
 from console.tui.draw import MUTED, WARN, rows
@@ -63,7 +63,7 @@ def stop_lines(state: ConsoleState, attempt: Attempt, why: str = "") -> list[Con
         pairs.append(
             (
                 "finished",
-                f"{fmt.share(progress.done, progress.total)} {progress.unit or 'unit'}s: they stay, the next start goes on from there",
+                f"{counted.share(progress.done, progress)} {progress.unit or 'unit'}s: they stay, the next start goes on from there",
             )
         )
     pairs.append(("how", f"one SIGTERM; what still lives {fmt.duration(stage.grace_s)} later gets SIGKILL"))

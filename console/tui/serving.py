@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 STAGE = gates.SERVER
 OFF = service.OFF.lower()
-NOT_OURS, NO_ANSWER, STOPPING = "not ours", "NO ANSWER", "stopping"
+NOT_OURS, OTHER_RUN, NO_ANSWER, STOPPING = "not ours", "other run", "NO ANSWER", "stopping"
 
 
 def attempt(state: ConsoleState) -> "Attempt | None":
@@ -44,18 +44,18 @@ def style(said: str) -> str:
     """The colour of a word; the word says the same."""
     if said == service.UP:
         return GOOD
-    if said.startswith((NO_ANSWER, NOT_OURS)):
+    if said.startswith((NO_ANSWER, NOT_OURS, OTHER_RUN)):
         return WARN
     return BAD if said == service.DOWN else PLAIN if said == OFF else STRONG
 
 
 def cell_word(state: ConsoleState) -> str:
-    """What the strip says: of the run's own server, or that there is one which is not ours."""
+    """What the strip says: of the run's own server, or that there is one of another run, or one that is not ours."""
     own = attempt(state)
     if own is not None and own.live:
         return word(state, own)
-    if others(state):
-        return NOT_OURS
+    if there := others(state):
+        return OTHER_RUN if all(one.ours and one.run for one in there) else NOT_OURS
     return OFF if own is None else word(state, own)
 
 

@@ -10,7 +10,7 @@ from console import config
 from console.config import Host
 from console.core import reading, sanitize
 from console.core import runs as core_runs
-from console.headless import audit, freeing, hosts, launching, rehearse, rehearse_settings, run_settings, transitions
+from console.headless import audit, freeing, hosts, launching, rehearse, rehearse_settings, run_settings, starting, transitions
 from console.headless.launching import GpusHeldError, Order
 from console.headless.output import Output
 from console.headless.rehearse_extract import covers
@@ -166,7 +166,8 @@ async def survey(session: Session, stage: str) -> list[Interpreter]:
 
 
 async def launch(session: ScreenSession, order: Order, opened: Opened, send_settings: bool) -> str:
-    """Launch it; the attempt's id. Raises StageError with what went wrong."""
+    """Launch it; the attempt's id. Raises StageError with what went wrong, UserError where another run has the GPUs."""
+    await starting.check_other_runs(session, order.host, order.run, order.stage)
     if send_settings and opened.wanted is not None:
         await launching.put_settings(session, order.host, order.run, opened.wanted, replace=False)
     return (await launching.launch(session, order, session.voice)).attempt

@@ -17,6 +17,7 @@ TOKENIZER = (
     "special_tokens_map.json",
     "added_tokens.json",
     "chat_template*",
+    "additional_chat_templates/*",
     "vocab.*",
     "merges.txt",
     "*.tiktoken",
@@ -24,7 +25,8 @@ TOKENIZER = (
     "spiece.model",
     "sentencepiece*.model",
 )
-"""What transformers and the models' own code read a tokenizer from; the chat template belongs to it."""
+"""What transformers and the models' own code read a tokenizer from; the chat templates belong to it (transformers 5 keeps further ones
+in a directory of their own)."""
 MODEL = (*TOKENIZER, "config.json", "generation_config.json", "*.index.json", "*.py")
 """Of a model directory, all but the weights."""
 WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
@@ -123,9 +125,8 @@ def _folded(stamps: _Stamps) -> _Stamps:
 
 def _names(path: str, patterns: Optional[Sequence[str]]) -> Iterator[str]:
     if patterns is not None:
-        for name in os.listdir(path):
-            if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns) and os.path.isfile(os.path.join(path, name)):
-                yield name
+        for name in named_files(path, patterns):
+            yield name
     elif not os.path.isdir(path):
         yield ""
     else:
@@ -133,6 +134,19 @@ def _names(path: str, patterns: Optional[Sequence[str]]) -> Iterator[str]:
             for name in files:
                 if not name.endswith(".lock") and not (name.startswith("cache-") and name.endswith(".arrow")):  # datasets' own, of readers
                     yield os.path.relpath(os.path.join(root, name), path)
+
+
+def named_files(path: str, patterns: Sequence[str]) -> List[str]:
+    """Those of a directory's files that a pattern names, sorted; ``sub/*`` names files of the directory's ``sub``. Raises OSError."""
+    found = []
+    for folder in {os.path.dirname(pattern) for pattern in patterns}:
+        wanted = [os.path.basename(pattern) for pattern in patterns if os.path.dirname(pattern) == folder]
+        if folder and not os.path.isdir(os.path.join(path, folder)):
+            continue
+        for name in os.listdir(os.path.join(path, folder)):
+            if any(fnmatch.fnmatchcase(name, one) for one in wanted) and os.path.isfile(os.path.join(path, folder, name)):
+                found.append(os.path.join(folder, name))
+    return sorted(found)
 
 
 def _bytes(size: Optional[int]) -> str:

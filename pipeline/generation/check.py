@@ -1,16 +1,15 @@
 """The stage's look at its own output: the files whole, every wanted prompt exactly once, ids sound, a share judged again."""
 
-import hashlib
 import os
 import random
-from array import array
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from pipeline.generation.choice import HOLDOUT, TRAIN, Chosen
 from pipeline.generation.earlier import Counts
+from pipeline.generation.fingerprint import Fingerprint
 from pipeline.generation.prompts import digest
-from pipeline.generation.records import FAILED, HOLDOUTS, RESPONSES, Failure, LineError, Record, read_lines
+from pipeline.generation.records import FAILED, HOLDOUTS, RESPONSES, Failure, LineError, Record, read_lines, read_whole_lines
 from pipeline.generation.tokens import Tokens
 
 JUDGED_AGAIN_AT_LEAST, JUDGED_AGAIN_SHARE, JUDGED_AGAIN_AT_MOST = 20, 0.01, 200
@@ -39,7 +38,8 @@ class Check:
         self._each = each
         self._counts = Counts()
         self._problems: list[str] = []
-        self._hashes: dict[str, str] = {}
+        self._fingerprint = Fingerprint()
+        self._splits: dict[str, str] = {}
         self._digests: dict[str, str] = {}
         self._judged_again = 0
 
@@ -48,28 +48,27 @@ class Check:
         wanted = max(JUDGED_AGAIN_AT_LEAST, min(JUDGED_AGAIN_AT_MOST, round(lines * JUDGED_AGAIN_SHARE)))
         share = wanted / max(1, lines)
         for name, split in ((RESPONSES, TRAIN), (HOLDOUTS, HOLDOUT)):
-            for number, line in read_lines(os.path.join(self._directory, name), Record):
+            for number, whole, line in read_whole_lines(os.path.join(self._directory, name), Record):
                 if isinstance(line, LineError):
                     self._problems.append(f"{name}: {line}")
                 else:
                     self._answer(f"{name}: line {number}: {line.id!r}", line, split, share)
+                    self._fingerprint.add(line.id, split, whole)
                 self._each(self._counts.samples, len(self._problems))
         failures = self._failures()
         self._missing(chosen, failures)
-        lines_of_all = "".join(f"{name}\0{value}\n" for name, value in sorted(self._hashes.items()))
-        fingerprint = hashlib.sha256(lines_of_all.encode()).hexdigest()
-        return Checked(self._counts, failures, self._problems, self._judged_again, fingerprint)
+        return Checked(self._counts, failures, self._problems, self._judged_again, self._fingerprint.hex())
 
     def _answer(self, where: str, record: Record, split: str, share: float) -> None:
         problem = self._problem(record, split, share)
         if problem:
             self._problems.append(f"{where}: {problem}")
-        self._hashes[record.id] = f"{split}\0{_hash(record)}"
+        self._splits[record.id] = split
         self._digests[record.id] = digest(record.messages)
         self._counts.add(record, split)
 
     def _problem(self, record: Record, split: str, share: float) -> str | None:
-        if record.id in self._hashes:
+        if record.id in self._splits:
             return "answered twice"
         if record.split != split:
             return f"its split is {record.split}"
@@ -94,32 +93,23 @@ class Check:
         for _, failure in read_lines(os.path.join(self._directory, FAILED), Failure):
             if isinstance(failure, LineError):
                 self._problems.append(f"{FAILED}: {failure}")
-            elif failure.id not in self._hashes:
+            elif failure.id not in self._splits:
                 failures[failure.id] = failure
         return failures
 
     def _missing(self, chosen: Chosen, failures: dict[str, Failure]) -> None:
         for ask in chosen.asks():
-            there = self._hashes.get(ask.id)
+            there = self._splits.get(ask.id)
             if there is None:
                 if ask.id not in failures:
                     self._problems.append(f"prompt {ask.id!r} is neither answered nor listed as failed")
             elif self._digests[ask.id] != ask.digest:
                 self._problems.append(f"prompt {ask.id!r} is answered, but asks something else now")
-            elif there.partition("\0")[0] != chosen.split(ask.id):
-                self._problems.append(f"prompt {ask.id!r} is answered as {there.partition(chr(0))[0]}, but is {chosen.split(ask.id)} now")
+            elif there != chosen.split(ask.id):
+                self._problems.append(f"prompt {ask.id!r} is answered as {there}, but is {chosen.split(ask.id)} now")
         for bad in chosen.bad:
             if bad.id not in failures:
                 self._problems.append(f"row {bad.id!r} ({bad.reason}) is not listed as failed")
-
-
-def _hash(record: Record) -> str:
-    """Of its ids; of one with ids that no tokenizer has, which is reported, nothing."""
-    try:
-        ids = array("q", [len(record.prompt_token_ids), *record.prompt_token_ids, *record.response_token_ids])
-    except OverflowError:
-        return ""
-    return hashlib.sha256(ids.tobytes()).hexdigest()
 
 
 def _shown(value: Any) -> str:

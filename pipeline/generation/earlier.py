@@ -7,8 +7,9 @@ import msgspec
 
 from pipeline.errors import StageError
 from pipeline.generation.choice import HOLDOUT, TRAIN, Answered
+from pipeline.generation.fingerprint import Fingerprint
 from pipeline.generation.prompts import Message, digest
-from pipeline.generation.records import FAILED, HOLDOUTS, RESPONSES, Failure, LineError, Mismatch, Record, read_lines
+from pipeline.generation.records import FAILED, HOLDOUTS, RESPONSES, Failure, LineError, Mismatch, Record, read_lines, read_whole_lines
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -65,6 +66,7 @@ class Earlier:
 
     def __init__(self) -> None:
         self.counts = Counts()
+        self.fingerprint = Fingerprint()
         self.digests: dict[str, str] = {}
         """Id of an answered prompt to the sha256 of its messages."""
         self.holdout: set[str] = set()
@@ -79,13 +81,14 @@ def read_earlier(directory: str, strict: bool = True) -> Earlier:
     """Read the files. Raises StageError, which names the line, for one that is damaged or doubled; unless ``strict``, it is left out."""
     earlier = Earlier()
     for name, split in ((RESPONSES, TRAIN), (HOLDOUTS, HOLDOUT)):
-        for number, line in read_lines(os.path.join(directory, name), Line):
+        for number, whole, line in read_whole_lines(os.path.join(directory, name), Line):
             doubled = not isinstance(line, LineError) and line.id in earlier.digests
             if isinstance(line, LineError) or doubled:
                 if strict:
                     raise _doubled(directory, name, number) if doubled else _damaged(directory, name, line)
                 continue
             earlier.digests[line.id] = digest(line.messages)
+            earlier.fingerprint.add(line.id, split, whole)
             earlier.counts.add(line, split)
             if split == HOLDOUT:
                 earlier.holdout.add(line.id)

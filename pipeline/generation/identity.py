@@ -70,8 +70,7 @@ def check_settings(directory: str, found: dict[str, Any] | None, settings: Gener
 
 def check_model(directory: str, found: dict[str, Any] | None, fingerprint: str | None, served: str | None) -> None:
     """Raise UserError when another model gave the directory's answers: by its fingerprint; where there is none, by its name."""
-    inputs = (found or {}).get("inputs")
-    then = inputs.get("model") if isinstance(inputs, dict) else None
+    then = made_by(found)
     if then is not None and fingerprint is not None:
         if then != fingerprint:
             _refuse(directory, [f"the verifier had the fingerprint {then[:16]} there, it has {fingerprint[:16]} now"])
@@ -79,6 +78,31 @@ def check_model(directory: str, found: dict[str, Any] | None, fingerprint: str |
     named = served_model(found)
     if named is not None and served is not None and named != served:
         _refuse(directory, [f"the model was {named!r} there, it is {served!r} now"])
+
+
+def made_by(found: dict[str, Any] | None) -> str | None:
+    """Fingerprint of the verifier that answered; None where the manifest does not tell."""
+    inputs = (found or {}).get("inputs")
+    then = inputs.get("model") if isinstance(inputs, dict) else None
+    return then if isinstance(then, str) else None
+
+
+def other_answers(directory: str, found: dict[str, Any] | None, fingerprint: str, count: int) -> str | None:
+    """What of the answers that are there is not as their manifest says.
+
+    None, too, for a manifest that has no fingerprint and is not complete: an attempt was appending, and nothing tells of the lines.
+    """
+    if found is None or (found.get("fingerprint") is None and found.get("complete") is not True):
+        return None
+    totals = found.get("totals")
+    told, answered = found.get("fingerprint"), totals.get("answered") if isinstance(totals, dict) else None
+    if told == fingerprint and answered == count:
+        return None
+    counted = f"{answered:,} answers" if type(answered) is int else "answers, it does not say how many,"
+    return (
+        f"the answers in {directory} are not those that generate checked: {count:,} answers with the fingerprint {fingerprint[:12]} "
+        f"are there, {counted} with {str(told)[:12]} in {os.path.join(directory, output_manifest.NAME)}"
+    )
 
 
 def served_model(found: dict[str, Any] | None) -> str | None:

@@ -41,13 +41,14 @@ class Plan:
         self._tell("reading what is there")
         self.found = identity.load(self.directory)
         """The manifest of earlier attempts."""
-        if not verify_only:
+        self._verify_only = verify_only
+        if not verify_only and not (self.found or {}).get("fingerprint"):  # else no line is an attempt's that was killed
             self._cut_torn_lines()
         self.earlier = read_earlier(self.directory, strict=not verify_only)
         self.settings = identity.hold_out(settings, max(generate.greedy_holdout, len(self.earlier.holdout)))
         """As the output will be: what was held out once stays so."""
         self._model_path = model_path = resolve(run_directory, settings.model.path, "model.path")
-        self.fingerprint, vocab_size = _look_at_model(model_path)
+        self._verifier, vocab_size = _look_at_model(model_path)
         if self.earlier.digests:
             identity.check_settings(self.directory, self.found, generate)
         self.check_model(generate.model)
@@ -73,16 +74,33 @@ class Plan:
     def check_model(self, served: str | None) -> None:
         """Raise UserError when the answers that are there are another model's. ``served``: its name at the server, where that is known."""
         if self.earlier.digests:
-            identity.check_model(self.directory, self.found, self.fingerprint, served)
+            identity.check_model(self.directory, self.found, self._verifier, served)
 
-    def other_model_files(self) -> list[Problem]:
-        """What of the verifier's small files (chat template, tokenizer, sampling defaults) is not what the answers were made with."""
-        recorded = ((self.found or {}).get("sources") or {}).get("model") if self.earlier.digests else None
+    @property
+    def made_by(self) -> str | None:
+        """Fingerprint of the verifier for the manifest: that of the answers which are there, known or not, and never another one."""
+        return identity.made_by(self.found) if self.earlier.digests else self._verifier
+
+    def problems(self) -> list[Problem]:
+        """What of the answers that are there, or of the verifier that gave them, is not what it was (``--verify`` compares later)."""
+        found, earlier = self.found, self.earlier
+        restore = f"choose another {identity.SETTING}, or move that directory away"
+        problems = []
+        edited = identity.other_answers(self.directory, found, earlier.fingerprint.hex(), len(earlier.fingerprint))
+        if edited and not self._verify_only:
+            problems.append(Problem(edited, f"put the files back, or choose another {identity.SETTING}"))
+        if not earlier.digests:
+            return problems
+        otherwise = f"{identity.SETTING}: {self.directory} holds answers made otherwise: "
+        then = identity.made_by(found)
+        if then is not None and self._verifier is None:
+            what = f"the verifier had the fingerprint {then[:16]} there, it cannot be told of the one in {self._model_path} now"
+            problems.append(Problem(otherwise + what, f"restore it, {restore}"))
+        recorded = ((found or {}).get("sources") or {}).get("model")
         why = recorded and source_files.changed(recorded, self._model_path, deep=True)
-        if not why:
-            return []
-        mend = f"restore it, choose another {identity.SETTING}, or move that directory away"
-        return [Problem(f"{identity.SETTING}: {self.directory} holds answers made otherwise: {why}", mend)]
+        if why:
+            problems.append(Problem(otherwise + why, f"restore it, {restore}"))
+        return problems
 
     def unlisted(self) -> list[Failure]:
         """Bad rows that earlier attempts did not list, or listed for another reason."""

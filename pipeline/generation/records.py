@@ -147,6 +147,11 @@ class AppendFile:
 
 def read_lines(path: str, kind: type[T]) -> Iterator[tuple[int, T | LineError]]:
     """(line number, value or what is wrong with the line) of a file's whole lines; none without a file. Raises StageError."""
+    return ((number, value) for number, _, value in read_whole_lines(path, kind))
+
+
+def read_whole_lines(path: str, kind: type[T]) -> Iterator[tuple[int, bytes, T | LineError]]:
+    """The same, each with the line as it stands in the file."""
     decoder: Any = msgspec.json.Decoder(kind)
     try:
         with open_regular(path, _BLOCK_BYTES) as file:
@@ -154,9 +159,10 @@ def read_lines(path: str, kind: type[T]) -> Iterator[tuple[int, T | LineError]]:
                 try:
                     if not line.endswith(b"\n"):
                         raise msgspec.DecodeError("it is cut off")
-                    yield number, decoder.decode(line)
+                    value = decoder.decode(line)
                 except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-                    yield number, LineError(number, error_line(error))
+                    value = LineError(number, error_line(error))
+                yield number, line, value
     except FileNotFoundError:
         return
     except OSError as error:

@@ -7,7 +7,9 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
+from pipeline.disk_errors import naming
 from pipeline.errors import UserError
+from pipeline.tensor_files import open_regular
 
 _BLOCK_BYTES = 4 << 20
 _FRESH = "token ids are what everything is trained on: move the file away and generate it anew"
@@ -49,7 +51,7 @@ class AnswerFile:
         """Lines of the file, fast: for a progress bar. Raises UserError."""
         lines = 0
         try:
-            with open(self.path, "rb", buffering=0) as file:
+            with open_regular(self.path, buffering=0) as file:
                 while block := file.read(_BLOCK_BYTES):
                     lines += block.count(b"\n")
         except FileNotFoundError:
@@ -61,12 +63,12 @@ class AnswerFile:
     def lines(self) -> Iterator[tuple[int, bytes]]:
         """(line number from 1, the line) of what is there now. Raises UserError."""
         try:
-            file = open(self.path, "rb", buffering=_BLOCK_BYTES)
+            file = open_regular(self.path, buffering=_BLOCK_BYTES)
         except FileNotFoundError:
             return
         except OSError as error:
             raise UserError(f"generate.output: {self.path}: {error.strerror}") from None
-        with file:
+        with naming(self.path), file:
             left = os.fstat(file.fileno()).st_size  # what is appended from now on is for the next attempt
             for number, line in enumerate(file, 1):
                 left -= len(line)
@@ -76,22 +78,27 @@ class AnswerFile:
                 if not whole and not (self.complete and _is_object(line)):
                     if self.complete:
                         raise UserError(
-                            f"{self.path}: line {number} is cut off, and generate had finished the file: it was damaged since; "
-                            "run generate again, which answers what is lacking"
+                            f"{self.path}: line {number} is cut off, and generate had finished the file: it was damaged since; put it back"
                         )
                     self.torn_bytes = len(line)
                     return
                 if line.strip():
                     yield number, line
 
-    def answers(self, kind: type[T], wanted: frozenset[str] | None = None) -> Iterator[tuple[int, T]]:
-        """(line number, answer) of all lines, or of those whose ``stored_id`` is wanted.
+    def whole(self, kind: type[T]) -> Iterator[tuple[int, bytes, T]]:
+        """(line number, the line, answer) of all lines. Raises UserError, which names line and position."""
+        decoder = msgspec.json.Decoder(kind)
+        for number, line in self.lines():
+            yield number, line, self._decode(decoder, kind, number, line)
+
+    def answers(self, kind: type[T], wanted: frozenset[str]) -> Iterator[tuple[int, T]]:
+        """(line number, answer) of those whose ``stored_id`` is wanted.
 
         Raises UserError, which names line and position.
         """
         decoder, key = msgspec.json.Decoder(kind), msgspec.json.Decoder(Key)
         for number, line in self.lines():
-            if wanted is not None and stored_id(self._decode(key, Key, number, line).id) not in wanted:
+            if stored_id(self._decode(key, Key, number, line).id) not in wanted:
                 continue
             yield number, self._decode(decoder, kind, number, line)
 

@@ -6,6 +6,7 @@ directory itself stays: the lock of its writer is in it, and other files may be.
 """
 
 import contextlib
+import hashlib
 import json
 import os
 import re
@@ -17,6 +18,7 @@ from typing import Any
 from pipeline.contract import lineage
 from pipeline.contract.files import read_json, sync_directory
 from pipeline.digests import sha256_of
+from pipeline.disk_errors import naming, told
 from pipeline.errors import StageError, UserError
 from pipeline.output_manifest import remove_leftovers
 from pipeline.preparation.selection import Sample
@@ -51,7 +53,7 @@ def begin(output: str) -> str:
         remove_leftovers(output)
         os.mkdir(path, 0o700)
     except OSError as error:
-        raise StageError(f"{path}: {error.strerror}") from None
+        raise StageError(told(error, path)) from None
     return path
 
 
@@ -71,7 +73,7 @@ def write(directory: str, tokens_path: str, samples: Sequence[Sample], form: str
     features = _features()
     path = os.path.join(directory, "rows")
     tokens = numpy.memmap(tokens_path, "<i4", "r")
-    with open(path, "wb") as file:
+    with naming(path), open(path, "wb") as file:
         with pyarrow.ipc.new_stream(file, features.arrow_schema) as writer:
             for batch in _batches(samples):
                 writer.write_batch(_record_batch(batch, tokens, features.arrow_schema))
@@ -84,10 +86,12 @@ def write(directory: str, tokens_path: str, samples: Sequence[Sample], form: str
     # The two JSON files are datasets' own, of a row of the same form; only the name and the fingerprint are ours.
     row: dict[str, Any] = {"input_ids": [[0]], "loss_mask": [[0]], "seq_len": [1], "id": [""]}
     datasets.disable_progress_bars()
-    datasets.Dataset.from_dict(row, features=features).with_format("torch", columns=list(COLUMNS)).save_to_disk(form)
+    with naming(form):
+        datasets.Dataset.from_dict(row, features=features).with_format("torch", columns=list(COLUMNS)).save_to_disk(form)
     state = read_json(os.path.join(form, _STATE)) or {}
     state.update(_data_files=[{"filename": name}], _fingerprint=sha256[:16])
-    with open(os.path.join(directory, _STATE), "w", encoding="utf-8") as file:
+    path = os.path.join(directory, _STATE)
+    with naming(path), open(path, "w", encoding="utf-8") as file:
         json.dump(state, file, indent=2, sort_keys=True)
         file.flush()
         os.fsync(file.fileno())
@@ -141,6 +145,20 @@ def rows_file(directory: str) -> str | None:
     files = (read_json(os.path.join(directory, _STATE)) or {}).get("_data_files")
     name = files[0].get("filename") if isinstance(files, list) and len(files) == 1 and isinstance(files[0], dict) else None
     return name if isinstance(name, str) and _ROWS_FILE.match(name) else None
+
+
+def dataset_sha256(directory: str) -> str | None:
+    """sha256 over the files of a dataset that ``write`` made: the rows, and the two that say how they are read. None: no such dataset.
+
+    Read whole: loss masks, which the fingerprint of the token ids leaves out, columns and format count too. None of the three holds a
+    time or a place. Raises OSError.
+    """
+    name = rows_file(directory)
+    if name is None:
+        return None
+    return hashlib.sha256(
+        "".join(f"{one} {sha256_of(os.path.join(directory, one))}\n" for one in (name, _STATE, _INFO)).encode()
+    ).hexdigest()
 
 
 def is_same(built: str | None, present: str) -> bool:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline.contract import lineage
-from pipeline.digests import sha256_of
 from pipeline.preparation import check, dataset_files, order, report
 from pipeline.preparation.job import Job
 
@@ -21,7 +20,7 @@ class Inspected:
     spot: check.SpotCheck | None
     """None: the answers are not there any more."""
     files: dict[str, Any]
-    """sha256 of the files with the rows."""
+    """``dataset_files.dataset_sha256`` of both."""
     problems: list[str]
 
     @property
@@ -56,7 +55,10 @@ def inspect(job: Job, tokenizer: Any, path: str, holdout_path: str | None, train
                 f"{len(spot.other_text)} of {spot.checked} rows do not decode to the text of their answer, the first is "
                 f"{spot.other_text[0]}: the tokenizer in {job.model.path} is not the one that the answers were made with"
             )
-    files = {"rows_sha256": _sha256(path), "holdout_sha256": holdout_path and _sha256(holdout_path)}
+    files = {
+        "rows_sha256": dataset_files.dataset_sha256(path),
+        "holdout_sha256": holdout_path and dataset_files.dataset_sha256(holdout_path),
+    }
     return Inspected(rows, holdout, train, spot, files, problems)
 
 
@@ -83,8 +85,3 @@ def _order_problems(inspected: Inspected, settings: dict[str, Any]) -> list[str]
     if places != list(range(len(places))) or train != inspected.train:
         return ["the rows are not in the order that their ids and prepare.seed give"]
     return []
-
-
-def _sha256(directory: str) -> str | None:
-    name = dataset_files.rows_file(directory)
-    return sha256_of(os.path.join(directory, name)) if name else None

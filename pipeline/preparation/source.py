@@ -1,15 +1,15 @@
 """Which answers a preparation really read, beside those that generate's manifest tells of."""
 
-import hashlib
 import os
-from array import array
 from typing import Any
 
 from pipeline import settings as run_settings
 from pipeline.contract import lineage, source_files
 from pipeline.errors import UserError
+from pipeline.generation import identity
+from pipeline.generation.fingerprint import Fingerprint
 from pipeline.overrides import Problem
-from pipeline.preparation.answers import Tokens
+from pipeline.preparation.answers import Tokens, stored_id
 from pipeline.preparation.job import Job
 
 _LOOK_EVERY = 64
@@ -19,35 +19,28 @@ class Reading:
     """The answers read so far, of both splits; their fingerprint is generate's own (docs/files.md)."""
 
     def __init__(self) -> None:
-        self._lines: dict[str, str] = {}
+        self._answers = Fingerprint()
 
-    def add(self, answer: Tokens, split: str) -> None:
-        """Raises OverflowError for an id that no vocabulary has."""
-        ids = array("q", [len(answer.prompt_token_ids), *answer.prompt_token_ids, *answer.response_token_ids])
-        self._lines[answer.id] = f"{split}\0{hashlib.sha256(ids.tobytes()).hexdigest()}"
+    def add(self, answer: Tokens, split: str, line: bytes, where: str) -> None:
+        """Raises UserError for a prompt that has an answer already, of the other split too: which of them was checked?"""
+        if not self._answers.add(answer.id, split, line):
+            raise UserError(
+                f"{where}: {stored_id(answer.id)} was answered already, for training or held out; each prompt has one answer: "
+                "was the file put together by hand? Take one of the lines out"
+            )
 
     def __len__(self) -> int:
-        return len(self._lines)
+        return len(self._answers)
 
     @property
     def fingerprint(self) -> str:
-        digest = hashlib.sha256()
-        for name, value in sorted(self._lines.items()):
-            digest.update(f"{name}\0{value}\n".encode("utf-8", "surrogatepass"))
-        return digest.hexdigest()
+        return self._answers.hex()
 
 
 def differences(reading: Reading, manifest: dict[str, Any] | None, directory: str) -> list[Problem]:
-    """What is not as generate's manifest says; nothing while that is not complete, which is a problem of its own."""
-    if manifest is None or manifest.get("complete") is not True or manifest.get("fingerprint") == reading.fingerprint:
-        return []
-    told, count = manifest.get("fingerprint"), manifest["totals"].get("answered")
-    counted = f"{count:,} answers" if type(count) is int else "answers"
-    what = (
-        f"the answers in {directory} are not those that generate checked: {len(reading):,} answers with the fingerprint "
-        f"{reading.fingerprint[:12]} are there, {counted} with {str(told)[:12]} in {os.path.join(directory, 'eaglewatch.json')}"
-    )
-    return [Problem(what, "put the files back, or run generate again, which asks for what is lacking (with --verify it only checks)")]
+    """What is not as generate's manifest says; nothing where that has nothing to say yet: not complete, a problem of its own."""
+    what = identity.other_answers(directory, manifest, reading.fingerprint, len(reading))
+    return [Problem(what, "put the files back")] if what else []
 
 
 def outdated(job: Job) -> str | None:
@@ -59,11 +52,11 @@ def outdated(job: Job) -> str | None:
     reading = Reading()
     try:
         for source, split in ((job.holdout, "holdout"), (job.responses, "train")):
-            for _, answer in source.answers(Tokens):
-                reading.add(answer, split)
+            for line, whole, answer in source.whole(Tokens):
+                reading.add(answer, split, whole, f"{source.path}: line {line}")
                 if len(reading) % _LOOK_EVERY == 0:
                     job.attempt.raise_if_stopped()
-    except (UserError, OverflowError) as error:
+    except UserError as error:
         return f"the answers are others than the rows were made of: {error}"
     made_of = job.found["inputs"].get("generate") if job.found else None
     if made_of == reading.fingerprint:

@@ -150,13 +150,15 @@ def _say(text: str) -> None:
 
 def main(arguments: "list[str]") -> int:
     parser = argparse.ArgumentParser(prog="python -m pipeline.rehearsal.build", description="Make what a rehearsal home needs.")
-    parser.add_argument("home", metavar="HOME", help="a directory")
+    parser.add_argument("home", metavar="HOME", help="a directory; made where there is none")
     parser.add_argument("--steps", type=int, metavar="N", help=f"steps of the verifier's training, instead of {STEPS}")
     options = parser.parse_args(arguments)
-    if not os.path.isdir(options.home):
-        parser.error(f"{options.home} is no directory")
     if options.steps is not None and options.steps < 1:
         parser.error("--steps is a number from 1 up")
+    try:
+        os.makedirs(options.home, mode=0o700, exist_ok=True)
+    except OSError as error:
+        parser.error(f"{options.home} is no directory, and cannot be made one: {error.strerror}")
     try:
         build(os.path.abspath(options.home), options.steps)
     except OSError as error:

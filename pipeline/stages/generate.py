@@ -58,13 +58,13 @@ def run(attempt: Attempt, settings: Settings, run_directory: str, arguments: arg
     settings = identity.hold_out(settings, arguments.greedy_holdout)
     plan = Plan(settings, run_directory, arguments.limit, arguments.verify, look)
     try:
-        settle(attempt, run_directory, arguments.override, plan.other_model_files())
+        settle(attempt, run_directory, arguments.override, plan.problems())
         meter.start(plan)
         served_as = identity.served_model(plan.found)
         if not arguments.verify:
             served_as = _ask(plan, attempt, meter) or served_as
-        checked = _check(plan, attempt, meter)
-        _finish(plan, attempt, meter, checked, served_as)
+        checked = _check(plan, attempt, meter, arguments.verify)
+        _finish(plan, attempt, meter, checked, served_as, publish=not arguments.verify)
     finally:
         plan.chosen.close()
 
@@ -114,7 +114,7 @@ async def _ask_all(plan: Plan, attempt: Attempt, meter: Meter, server: Server, f
         await client.close()
 
 
-def _check(plan: Plan, attempt: Attempt, meter: Meter) -> Checked:
+def _check(plan: Plan, attempt: Attempt, meter: Meter, verify: bool) -> Checked:
     lines = meter.counts.samples
     attempt.progress.phase(VERIFYING, note=None, verified=0, bad=0, verify_total=lines)
 
@@ -124,6 +124,9 @@ def _check(plan: Plan, attempt: Attempt, meter: Meter) -> Checked:
 
     say(f"re-reading {lines:,} answers")
     checked = Check(plan.directory, plan.tokens, plan.vocab_size, attempt.id, each).run(plan.chosen, lines)
+    if verify:
+        edited = identity.other_answers(plan.directory, plan.found, checked.fingerprint, checked.counts.samples)
+        checked.problems.extend([edited] if edited else [])
     attempt.event(events.VERIFIED, files=checked.counts.samples, bad=len(checked.problems))
     return checked
 
@@ -135,7 +138,7 @@ def _publish(plan: Plan, attempt: Attempt, complete: bool, fingerprint: str | No
         attempt.id,
         complete=complete,
         fingerprint=fingerprint,
-        inputs={"model": plan.fingerprint, "prompts": plan.chosen.fingerprint()},
+        inputs={"model": plan.made_by, "prompts": plan.chosen.fingerprint()},
         settings=identity.shaping(plan.settings.generate),
         totals=totals,
         packages=_PACKAGES_KEPT,
@@ -143,7 +146,7 @@ def _publish(plan: Plan, attempt: Attempt, complete: bool, fingerprint: str | No
     )
 
 
-def _finish(plan: Plan, attempt: Attempt, meter: Meter, checked: Checked, served_as: str | None) -> None:
+def _finish(plan: Plan, attempt: Attempt, meter: Meter, checked: Checked, served_as: str | None, publish: bool) -> None:
     attempt.progress.phase(FINISHING)
     counts, problems = checked.counts, checked.problems
     sound = not problems and counts.samples > 0
@@ -158,7 +161,7 @@ def _finish(plan: Plan, attempt: Attempt, meter: Meter, checked: Checked, served
         "prompt_tokens": counts.prompt_tokens,
         "served_model": served_as,
     }
-    if plan.found is not None or counts.samples:
+    if publish and (plan.found is not None or counts.samples):
         _publish(plan, attempt, complete=plan.whole and sound, fingerprint=checked.fingerprint if sound else None, totals=totals)
     attempt.receipt(
         {
@@ -187,7 +190,8 @@ def _finish(plan: Plan, attempt: Attempt, meter: Meter, checked: Checked, served
     if problems:
         raise StageError(
             f"{len(problems)} problems in {plan.directory}, the first is {problems[0]}. "
-            "Start the stage again: it asks for what is lacking; delete the lines that are damaged or doubled before (the log names them)"
+            "Put back what was edited, delete the lines that are damaged or doubled (the log names them), and start the stage again: "
+            "it asks for what is lacking"
         )
     if not counts.samples:
         shown = ", ".join(f"{count:,} {name}" for name, count in reasons.most_common())

@@ -10,6 +10,7 @@ import os
 from pipeline import interpreter, rows_lock
 from pipeline.attempt import Attempt
 from pipeline.contract.telemetry import FINISHING, LOADING, STEADY, VERIFYING
+from pipeline.disk_errors import naming, told
 from pipeline.errors import StageError, UserError
 from pipeline.log import say
 from pipeline.overrides import settle
@@ -50,11 +51,11 @@ def run(attempt: Attempt, settings: Settings, run_directory: str, arguments: arg
             else:
                 _make(job, arguments.override)
     except OSError as error:
-        raise StageError(f"{error.filename or job.output}: {error.strerror or ' '.join(str(error).split())}") from None
+        raise StageError(told(error, job.output)) from None
 
 
 def _make(job: Job, override: str | None) -> None:
-    if not os.path.isfile(job.responses.path):
+    if not os.path.exists(job.responses.path):
         raise UserError(f"generate.output: there is no {job.responses.path}; run generate first")
     building = dataset_files.begin(job.output)
     tokenizer = load_tokenizer(job.model.path, job.settings.model.trust_remote_code)
@@ -93,13 +94,13 @@ def _select(
     job: Job, source: AnswerFile, tokens_path: str, reading: Reading, held_out_prompts: frozenset[bytes] = frozenset()
 ) -> Selection:
     done = len(reading)
-    with open(tokens_path, "wb") as spill:
+    with naming(tokens_path), open(tokens_path, "wb") as spill:
         selection = Selection(
             "holdout" if source is job.holdout else "train", job.settings.prepare, job.model.vocab_size, spill, held_out_prompts
         )
-        for line, answer in source.answers(Tokens):
+        for line, whole, answer in source.whole(Tokens):
             selection.take(answer, source.path, line)
-            reading.add(answer, selection.split)
+            reading.add(answer, selection.split, whole, f"{source.path}: line {line}")
             if selection.counts.read % _LOOK_EVERY == 0:
                 job.attempt.raise_if_stopped()
                 job.attempt.progress.update(done=done + selection.counts.read, tokens=selection.tokens)

@@ -15,9 +15,10 @@ from pipeline.checks_model import ModelInfo, check_model
 from pipeline.contract import lineage
 from pipeline.contract.telemetry import FINISHING, LOADING, STEADY, VERIFYING
 from pipeline.digests import sha256_of
+from pipeline.disk_errors import told
 from pipeline.errors import StageError, UserError
 from pipeline.paths import resolve
-from pipeline.preparation.dataset_files import rows_file
+from pipeline.preparation.dataset_files import dataset_sha256
 from pipeline.schema import Settings
 from pipeline.verifier_tokenizer import load_tokenizer, tokenizer_fingerprint
 from pipeline.vocabulary import files
@@ -63,8 +64,7 @@ def run(attempt: Attempt, settings: Settings, run_directory: str, arguments: arg
             job = open_job(attempt, settings, run_directory)
             _verify(job) if arguments.verify else _make(job)
     except OSError as error:
-        where = error.filename or settings.vocab.output
-        raise StageError(f"{where}: {error.strerror or ' '.join(str(error).split())}") from None
+        raise StageError(told(error, outputs(settings, run_directory)[0])) from None
 
 
 def _be_modest() -> None:
@@ -84,11 +84,11 @@ def open_job(attempt: Attempt, settings: Settings, run_directory: str) -> VocabJ
     if size > model.vocab_size:
         raise UserError(f"vocab.draft_vocab_size: {size} is more than the verifier's vocabulary of {model.vocab_size}; lower it")
     prepared = resolve(run_directory, settings.prepare.output, "prepare.output")
-    rows = rows_file(prepared)
+    rows = dataset_sha256(prepared)  # the loss masks too, which prepare's fingerprint leaves out
     if rows is None:
         raise UserError(f"prepare.output: {prepared} holds no dataset that prepare made; run prepare first")
     inputs = {
-        "rows": sha256_of(os.path.join(prepared, rows)),  # the loss masks too, which prepare's fingerprint leaves out
+        "rows": rows,
         "tokenizer": tokenizer_fingerprint(model.path),
         "model": model.fingerprint,
     }
@@ -111,7 +111,8 @@ def _make(job: VocabJob) -> None:
     job.attempt.raise_if_stopped()
     job.attempt.progress.phase(FINISHING, note=None)
     unchanged = not problems and _publish(job, building, totals, sums)
-    conclude(job.attempt, job.output, totals, problems, "nothing to do: the same mapping is there" if unchanged else "done")
+    outcome_words = "nothing to do: the same mapping is there" if unchanged else "done"
+    conclude(job.attempt, job.output, totals, problems, outcome_words, files.mend(job.output, job.found))
 
 
 def _count(job: VocabJob) -> TokenCounts:
@@ -178,7 +179,7 @@ def _verify(job: VocabJob) -> None:
     counts = _count(job)
     wrong = files.differences(job.found, job.inputs, job.settings.vocab.draft_vocab_size, job.model.vocab_size)
     if wrong:
-        raise UserError(f"vocab.output: {job.output}: {'; '.join(wrong)}; run vocab again")
+        raise UserError(f"vocab.output: {job.output}: {'; '.join(wrong)}; {files.mend(job.output, job.found)}")
     problems = [] if job.found.get("complete") is True else [f"{lineage.NAME} says that the mapping is not complete"]
     problems += files.damage(job.output, job.found)
     job.attempt.progress.phase(VERIFYING, note="comparing")
@@ -187,4 +188,4 @@ def _verify(job: VocabJob) -> None:
         problems += _read_back(job.output, counts, outcome.mapping)
         totals = {**outcome.totals, "files": totals["files"]}
     job.attempt.progress.phase(FINISHING, note=None)
-    conclude(job.attempt, job.output, totals, problems, "verified")
+    conclude(job.attempt, job.output, totals, problems, "verified", files.mend(job.output, job.found))

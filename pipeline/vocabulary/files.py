@@ -18,6 +18,7 @@ from pipeline import output_manifest
 from pipeline.contract import lineage
 from pipeline.contract.files import sync_directory
 from pipeline.digests import sha256_of
+from pipeline.disk_errors import naming, told
 from pipeline.errors import StageError, UserError
 from pipeline.vocabulary.mapping import problems_of
 
@@ -55,7 +56,7 @@ def check_mapping(
     wrong = differences(found, inputs, draft_size, target_size)
     wrong = wrong or damage(directory, found)
     if wrong:
-        raise UserError(f"vocab.output: {wrong[0]}; run vocab again")
+        raise UserError(f"vocab.output: {wrong[0]}; {mend(directory, found)}")
     return found
 
 
@@ -124,6 +125,31 @@ def fingerprint(sums: dict[str, str]) -> str:
     return hashlib.sha256("".join(f"{name} {one}\n" for name, one in sorted(sums.items())).encode()).hexdigest()
 
 
+def mend(output: str, found: dict[str, Any] | None) -> str:
+    """What to do about files that are not as they should be: what ``begin`` will let a next attempt do."""
+    foreign = _foreign(output, found)
+    return f"move {', '.join(foreign)} away, then run vocab again" if foreign else "run vocab again, which makes the files anew"
+
+
+def _foreign(output: str, found: dict[str, Any] | None) -> list[str]:
+    """Names of mappings here that no manifest tells of, and of what stands in a mapping's place but is no file."""
+    told = told_of(found)
+    names = (name for name in os.listdir(output) if _OURS.match(name))
+    return sorted(name for name in names if name not in told or os.path.isdir(os.path.join(output, name)))
+
+
+def _refuse_foreign(output: str, found: dict[str, Any] | None) -> None:
+    foreign = _foreign(output, found)
+    for name in foreign:
+        if os.path.isdir(os.path.join(output, name)):
+            raise UserError(f"vocab.output: {os.path.join(output, name)} is a directory, where vocab writes a file; move it away")
+    if foreign:
+        raise UserError(
+            f"vocab.output: {output} holds {', '.join(foreign)}, and no {lineage.NAME} tells of which data it is; choose another "
+            f"vocab.output, or move {', '.join(foreign)} away"
+        )
+
+
 def begin(output: str, found: dict[str, Any] | None) -> str:
     """Make an empty ``.building`` and return its path. Only for the holder of the output's lock.
 
@@ -131,12 +157,7 @@ def begin(output: str, found: dict[str, Any] | None) -> str:
     """
     path = os.path.join(output, BUILDING)
     try:
-        foreign = sorted(name for name in os.listdir(output) if _OURS.match(name) and name not in told_of(found))
-        if foreign:
-            raise UserError(
-                f"vocab.output: {output} holds {foreign[0]}, and no {lineage.NAME} tells of which data it is; choose another vocab.output, "
-                "or move that file away"
-            )
+        _refuse_foreign(output, found)
         if os.path.lexists(path):
             if not stat.S_ISDIR(os.lstat(path).st_mode) or not all(_OURS.match(name) for name in os.listdir(path)):
                 raise UserError(f"{path} is not what a vocab stage left there; nothing was touched; move it away")
@@ -144,7 +165,7 @@ def begin(output: str, found: dict[str, Any] | None) -> str:
         output_manifest.remove_leftovers(output)
         os.mkdir(path, 0o700)
     except OSError as error:
-        raise StageError(f"{path}: {error.strerror}") from None
+        raise StageError(told(error, path)) from None
     return path
 
 
@@ -158,13 +179,10 @@ def write(directory: str, frequencies: dict[int, int], d2t: Any, t2d: Any) -> No
         data = io.BytesIO()  # a few MiB; of a full disk neither library says so when it writes itself
         save(*((value, data) if save is torch.save else (data, value)))
         path = os.path.join(directory, name)
-        try:
-            with open(path, "wb") as file:
-                file.write(data.getbuffer())
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError as error:
-            raise OSError(error.errno, error.strerror, path) from None
+        with naming(path), open(path, "wb") as file:
+            file.write(data.getbuffer())
+            file.flush()
+            os.fsync(file.fileno())
 
 
 def are_there(directory: str, sums: dict[str, str]) -> bool:

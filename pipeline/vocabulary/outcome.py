@@ -43,8 +43,8 @@ def describe(counts: TokenCounts, forced: dict[int, str], draft_size: int, sizes
     return Outcome(mapping, totals)
 
 
-def conclude(attempt: Attempt, output: str, totals: dict[str, Any], problems: list[str], outcome: str) -> None:
-    """Facts, receipt, and the last line of the log. Raises StageError when something is wrong with the files."""
+def conclude(attempt: Attempt, output: str, totals: dict[str, Any], problems: list[str], outcome: str, mend: str) -> None:
+    """Facts, receipt, and the last line of the log. Raises StageError when something is wrong with the files: ``mend``: what to do then."""
     facts = [] if problems else _facts(totals)
     attempt.progress.update(facts=facts, bad=len(problems))
     for label, words, _ in facts:
@@ -56,7 +56,7 @@ def conclude(attempt: Attempt, output: str, totals: dict[str, Any], problems: li
     for problem in problems:
         say(f"BAD {problem}")
     if problems:
-        raise StageError(f"{output}: {problems[0]}; run vocab again, which makes the files anew")
+        raise StageError(f"{output}: {problems[0]}; {mend}")
     say(f"{outcome}: {totals['draft_vocab_size']:,} of {totals['target_vocab_size']:,} tokens in {output}")
 
 

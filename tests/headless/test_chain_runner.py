@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 from console.config import Host
+from console.core import runs
 from console.core.store import Store
 from console.headless import starting
 from console.headless.chain import Plan, Runner
@@ -39,6 +40,8 @@ class PlayedHost:
         self.servers: list[dict[str, Any]] = []
         """Of somebody else; those of ours stay in the list for ``lingers`` frames after their end, as on a host that looks every 5 s."""
         self.lingers = 0
+        self.others: list[runs.Listed] = []
+        """Runs of the host beside the one that is played."""
         self._ended: dict[str, int] = {}
         self.lasts = dict(LASTS)
         self.stages: dict[str, dict[str, Any]] = {}
@@ -75,6 +78,9 @@ class PlayedHost:
         self._ended = {one: frames - 1 for one, frames in self._ended.items()}
         nvml = {"state": "ok", "simulated": False, "boot_s": self._boot_s}
         self.store.fold(frame(self._boot_s, stages=dict(self.stages), nvml=nvml, servers=[*self.servers, *listed]))
+
+    async def runs(self) -> list[runs.Listed]:
+        return [runs.Listed("r", {name: one["state"] for name, one in self.stages.items()}, {}), *self.others]
 
     async def request(self, op: str, **fields: Any) -> dict[str, Any]:
         assert op == "read" and fields["what"] == "settings"

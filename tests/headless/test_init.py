@@ -4,8 +4,11 @@ import json
 
 import pytest
 
+from console.headless import run_settings
 from pipeline import settings
 from tests.headless.commands import Machine, check_result
+
+NEEDED = 'model.path = "/m"\ngenerate.prompts = "/p"\n'
 
 
 @pytest.mark.parametrize(
@@ -34,6 +37,12 @@ def test_printed_it_is_a_file_to_edit(bare: Machine) -> None:
     assert settings.parse(done.stdout, "it", ["generate.prompts=/p"]).serve.tensor_parallel == 8
 
 
+def test_a_key_without_a_value_is_not_set_in_words() -> None:
+    here = run_settings.resolved("generate.temperature = 0.5\n" + NEEDED)
+    assert run_settings.changes(NEEDED, here) == ["generate.temperature: not set -> 0.5"]
+    assert run_settings.differences(NEEDED, here) == ["generate.temperature: not set there, 0.5 here"]
+
+
 @pytest.mark.timeout(300)
 def test_on_the_host_it_is_written_once_and_replaced_only_when_asked(machine: Machine) -> None:
     init = ("init", "rehearsal", "r", "--preset", "rehearsal")
@@ -51,6 +60,7 @@ def test_on_the_host_it_is_written_once_and_replaced_only_when_asked(machine: Ma
     assert again.returncode == 0 and "kept, it says the same already" in again.stdout
     other = machine.run(*init, "--set", "extract.threads=2")
     assert other.returncode == 2 and "has other settings (extract.threads: 1 there, 2 here)" in other.stderr
+    assert "choose another RUN, or add --replace-settings" in other.stderr and "--settings and" not in other.stderr
     assert kept.read_text() == text
 
     replaced = machine.run(*init, "--set", "extract.threads=3", "--replace-settings", "--json")
@@ -59,7 +69,8 @@ def test_on_the_host_it_is_written_once_and_replaced_only_when_asked(machine: Ma
     assert "threads = 3 # --set" in kept.read_text()
     assert "settings of run r on rehearsal change:\n  extract.threads: 1 -> 3\n" in replaced.stderr
     assert "kept there as settings.toml.001" in replaced.stderr and kept.with_name("settings.toml.001").read_text() == text
-    single = machine.run("run", "prepare", "--host", "rehearsal", "--run", "r", "--set", "prepare.seed=7", "--replace-settings")
+    prepare = ("run", "prepare", "--host", "rehearsal", "--run", "r")
+    single = machine.run(*prepare, "--set", "prepare.seed=7", "--replace-settings", "--override", "as a test")
     assert single.returncode == 2 and "  prepare.seed: 0 -> 7\n" in single.stderr, "the stage has no answers to work on"
     assert single.stderr.count("generate has not made") == 1 and "generate has not made" not in single.stdout, single
     assert "UNSUPERVISED" not in single.stdout and "threads = 3" in kept.read_text()

@@ -137,7 +137,7 @@ def test_what_is_held_out_is_told_apart_in_every_line() -> None:
         store = shown({**part, "state": state}, stages={"generate": {**part, "state": state}})
         found = store.attempt("generate")
         assert found is not None
-        assert "  90 of 160 + 16 held out prompts  " in lines.progress_line(store, found, "generate", LIVE), state
+        assert "  90 of 176 (16 held out) prompts  " in lines.progress_line(store, found, "generate", LIVE), state
 
 
 def test_a_server_that_is_not_of_this_run_is_told_with_a_command_that_works_here() -> None:

@@ -31,8 +31,8 @@ def test_the_whole_chain_goes_on_where_it_was_left(short: Machine, begin: Callab
     init = short.run("init", "rehearsal", "rehearsal", "--preset", "rehearsal", "--set", f"generate.max_prompts={LIMIT}")
     assert init.returncode == 0, init.stderr
     early = short.run("run", "prepare", *RUN)
-    assert early.returncode == 2 and early.stderr.count("generate has not made data/generated yet; run generate first") == 1
-    assert "generate has not made" not in early.stdout, "told once, and not among the results"
+    assert early.returncode == 2 and early.stderr.count("generate has not run in this run; run generate first, or --override REASON") == 1
+    assert early.stdout == "" and short.attempts("rehearsal", "prepare") == [], "told once, and nothing is launched"
     alone = short.run("run", "generate", *RUN)
     assert alone.returncode == 2 and "it needs a server that answers: start serve first" in alone.stderr
     assert short.attempts("rehearsal", "generate") == [], "what the console would refuse is not launched"

@@ -184,6 +184,10 @@ def test_a_damaged_home_is_built_anew_to_the_same_fingerprint(rehearsal_home) ->
     assert not list(home.glob(".build-*"))
 
 
-def test_no_home_is_a_usage_error() -> None:
-    done = run_build(Path("/nonexistent/home"))
-    assert done.returncode == 2 and "/nonexistent/home is no directory" in done.stderr
+def test_a_home_that_cannot_be_is_a_usage_error_and_a_new_one_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    done = run_build(tmp_path / "file" / "home")
+    assert done.returncode == 2 and f"{tmp_path}/file/home is no directory, and cannot be made one: Not a directory" in done.stderr
+    seen: list[bool] = []
+    monkeypatch.setattr(build, "build", lambda home, steps: seen.append(Path(home).is_dir()))
+    assert build.main([str(tmp_path / "new" / "home")]) == 0 and seen == [True]

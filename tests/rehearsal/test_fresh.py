@@ -35,7 +35,9 @@ async def test_fresh_ends_server_and_jobs_even_deaf_or_frozen_ones_and_starts_an
     old = homes.running_server(host.home)
     assert old is not None
     Path(host.data_dir, "runs", "mine").mkdir(parents=True)
-    again = await asyncio.to_thread(ensure_running, host.home, fresh=True)
+    said: list[str] = []
+    again = await asyncio.to_thread(ensure_running, host.home, fresh=True, say=said.append)
+    assert "--fresh removes the rehearsal's runs: mine" in said
     assert [homes.start_ticks(pid) for pid in (deaf, frozen, old["pid"])] == [None, None, None]
     assert not Path(host.data_dir, "runs").exists()
     now = homes.running_server(host.home)

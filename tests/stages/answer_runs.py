@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from pipeline import command_line, output_manifest
+from pipeline import command_line, output_manifest, settings
+from pipeline.checks_model import check_model
 
 ROOT = Path(__file__).resolve().parents[2]
 BEGIN, END, USER, ASSISTANT, THINK, END_THINK = (256, 257, 258, 259, 260, 261)
@@ -78,26 +79,23 @@ def write_answers(run: Path, answers: Iterable[dict[str, Any]], holdout: Iterabl
     contents = {"responses.jsonl": list(answers), "holdout.jsonl": list(holdout)}
     for name, lines in contents.items():
         (directory / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    model = check_model(settings.load(str(run / "settings.toml")).model.path).fingerprint
     totals = {"samples": len(contents["responses.jsonl"]), "answered": sum(map(len, contents.values()))}
     fingerprint = answers_fingerprint(contents)
     output_manifest.publish(
-        str(directory), "generate", "a", complete=complete, fingerprint=fingerprint, inputs={}, settings={}, totals=totals
+        str(directory), "generate", "a", complete=complete, fingerprint=fingerprint, inputs={"model": model}, settings={}, totals=totals
     )
 
 
 def answers_fingerprint(contents: dict[str, list[dict[str, Any]]]) -> str:
-    """As docs/files.md says; of answers that cannot be, something."""
+    """As docs/files.md says."""
     lines = []
     for name, answers in contents.items():
         for one in answers:
-            prompt, response = one["prompt_token_ids"], one["response_token_ids"]
-            try:
-                ids = hashlib.sha256(b"".join(value.to_bytes(8, "little", signed=True) for value in (len(prompt), *prompt, *response)))
-            except (TypeError, AttributeError, OverflowError):
-                return "of no answers"
             split = "holdout" if name == "holdout.jsonl" else "train"
-            lines.append((one["id"], f"{one['id']}\0{split}\0{ids.hexdigest()}\n"))
-    return hashlib.sha256("".join(line for _, line in sorted(lines)).encode("utf-8", "surrogatepass")).hexdigest()
+            value = hashlib.sha256(json.dumps(one).encode()).hexdigest()
+            lines.append((str(one["id"]).encode("utf-8", "backslashreplace"), f"\0{split}\0{value}\n".encode()))
+    return hashlib.sha256(b"".join(name + rest for name, rest in sorted(lines))).hexdigest()
 
 
 def make_run(directory: Path, model: Path, **sections: dict[str, Any]) -> Path:

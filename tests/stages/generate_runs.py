@@ -79,6 +79,11 @@ def manifest(run: Path) -> dict[str, Any]:
     return json.loads((output(run) / "eaglewatch.json").read_text())
 
 
+def as_if_killed(run: Path) -> None:
+    """The manifest as it is while an attempt appends answers, and after that was killed."""
+    (output(run) / "eaglewatch.json").write_text(json.dumps({**manifest(run), "complete": False, "fingerprint": None}))
+
+
 def newest(run: Path, name: str) -> dict[str, Any]:
     """A JSON file of the newest attempt; by the time of its claim, because two of one second are in no order by name."""
     specs = (run / "stages" / "generate").glob("*/spec.json")

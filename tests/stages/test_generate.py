@@ -176,32 +176,6 @@ def test_a_model_directory_without_chat_template_or_tokenizer(
     assert "has no chat template" in refused(make_run(tmp_path / "run2", empty, None, ROWS[:2]), capsys)
 
 
-def test_torn_and_damaged_lines(chat_verifier: Path, server: FakeServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = make_run(tmp_path / "run", chat_verifier, server, ROWS[:6])
-    assert generate(run) == 0
-    path = output(run) / "responses.jsonl"
-    whole = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join(whole[:5]) + whole[5][:-1])
-    assert "is cut off" in refused(run, capsys, "--verify", code=1) and path.read_bytes()[-1:] != b"\n", "a look changes nothing"
-    assert generate(run) == 0
-    assert len(answered(run)) == 6 and sorted(server.asked.values()) == [1] * 5 + [2]
-    assert "bytes are cut off" in capsys.readouterr().out
-    path.write_bytes(b"".join([*whole[:2], b"\0" * 40 + b"\n", *whole[3:]]))
-    assert "line 3: " in refused(run, capsys, code=1)
-    path.write_bytes(b"".join([*whole, whole[1]]))
-    assert "line 7 is a second answer" in refused(run, capsys, code=1)
-    assert "answered twice" in refused(run, capsys, "--verify", code=1)
-    path.write_bytes(b"".join([whole[0].replace(b'"response_token_ids":[', b'"response_token_ids":[99999,'), *whole[1:]]))
-    assert "outside the vocabulary" in refused(run, capsys, code=1)
-    assert manifest(run)["complete"] is False and newest(run, "receipt.json")["verified"] is False
-    path.write_bytes(b"".join([whole[0].replace(b'"ids_match":true', b'"ids_match":false'), *whole[1:]]))
-    assert "ids_match is False, judged again it is True" in refused(run, capsys, code=1)
-    path.write_bytes(b"".join(whole))
-    assert generate(run) == 0 and manifest(run)["complete"] is True
-    (output(run) / "eaglewatch.json").unlink()
-    assert "holds responses.jsonl but no eaglewatch.json" in refused(run, capsys)
-
-
 def test_a_full_disk_leaves_no_half_line(
     chat_verifier: Path, server: FakeServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -46,7 +46,19 @@ def prompt_token(lines: list[dict[str, Any]]) -> None:
     lines[0]["prompt_token_ids"][-1] -= 1
 
 
-@pytest.mark.parametrize("edit", [less, half, renamed, token, prompt_token])
+def flag(lines: list[dict[str, Any]]) -> None:
+    lines[0]["ids_match"] = False
+
+
+def text(lines: list[dict[str, Any]]) -> None:
+    lines[0]["content"] = "what a person reads"
+
+
+def question(lines: list[dict[str, Any]]) -> None:
+    lines[0]["messages"][0]["content"] = "what another person asked"
+
+
+@pytest.mark.parametrize("edit", [less, half, renamed, token, prompt_token, flag, text, question])
 @pytest.mark.parametrize("name", ["responses.jsonl", "holdout.jsonl"])
 def test_edited_answers_are_refused_by_what_is_there(made: Callable[..., Path], edit: Callable[[list], None], name: str) -> None:
     run = made(6, holdout=3)
@@ -56,7 +68,27 @@ def test_edited_answers_are_refused_by_what_is_there(made: Callable[..., Path], 
     said = run_stage(run, "prepare", code=2)
     count = len(lines) + (3 if name == "responses.jsonl" else 6)
     assert f"{count} answers with the fingerprint" in said and "9 answers with" in said, said
-    assert "--override REASON" in said and "run generate again" in said and "--verify" in said
+    assert "put the files back, or add --override REASON" in said and "run generate again" not in said
+    assert not (run / "data" / "prepared" / "eaglewatch.json").exists()
+
+
+@pytest.mark.parametrize("count", [7, "9", None])
+def test_a_manifest_that_counts_other_answers_is_refused(made: Callable[..., Path], count: Any) -> None:
+    run = made(6, holdout=3)
+    path = run / "data" / "generated" / "eaglewatch.json"
+    there = json.loads(path.read_text())
+    path.write_text(json.dumps({**there, "totals": {**there["totals"], "answered": count}}))
+    said = run_stage(run, "prepare", code=2)
+    assert ("are not those that generate checked" if count == 7 else "eaglewatch.json has no totals.answered") in said, said
+
+
+def test_an_answer_to_a_training_prompt_forged_among_the_held_out_ones_is_refused(made: Callable[..., Path]) -> None:
+    run = made(6, holdout=3)
+    forged = {**lines_of(run)[2], "split": "holdout", "response_token_ids": [65, 66, 67, 257]}
+    write(run, [*lines_of(run, "holdout.jsonl"), forged], "holdout.jsonl")
+    for override in ((), ("--override", "I want it")):
+        said = run_stage(run, "prepare", *override, code=2)
+        assert "responses.jsonl: line 3: p2 was answered already" in said, said
     assert not (run / "data" / "prepared" / "eaglewatch.json").exists()
 
 

@@ -20,11 +20,10 @@ def test_prepare(made: Callable[..., Path], tokenizer: Any) -> None:
     run_stage(run, "prepare")
     before = content(run / "data" / "prepared")
     write_answers(run, [answer(number, tokenizer) for number in range(60)])
-    for limit in (12_000, 40_000):  # the tokens put aside, then the rows
-        said = run_stage(run, "prepare", code=1, file_bytes=limit)
-        assert "eaglewatch prepare: " in said and "File too large" in said.splitlines()[-1] and "/data/prepared" in said.splitlines()[-1], (
-            said
-        )
+    for limit, name in ((12_000, "tokens"), (40_000, "prepared/rows")):  # the tokens put aside, then the rows
+        last = run_stage(run, "prepare", code=1, file_bytes=limit).splitlines()[-1]
+        path = run / "data" / "prepared" / ".building" / name
+        assert f"eaglewatch prepare: {path}: File too large; make room, then start the stage again" in last
         assert content(run / "data" / "prepared") == before
     run_stage(run, "prepare")
     assert prepared_manifest(run)["totals"]["samples"] == 60 and "verified" in run_stage(run, "prepare", "--verify")
@@ -39,7 +38,9 @@ def test_vocab(made: Callable[..., Path], tokenizer: Any) -> None:
     run_stage(run, "prepare")
     said = run_stage(run, "vocab", "--set", "vocab.draft_vocab_size=500", code=1, file_bytes=3_900)  # d2t is larger
     last = said.splitlines()[-1]
-    assert "eaglewatch vocab: " in last and "/data/vocab" in last and content(run / "data" / "vocab") == before, said
+    assert (
+        "eaglewatch vocab: " in last and "d2t-500.npy: File too large; make room" in last and content(run / "data" / "vocab") == before
+    ), said
     run_stage(run, "vocab")
     assert "verified" in run_stage(run, "vocab", "--verify")
     said = run_stage(run, "vocab", "--set", "vocab.draft_vocab_size=24", code=1, file_bytes=1_000)  # the frequencies are larger

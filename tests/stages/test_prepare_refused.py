@@ -1,6 +1,8 @@
 """prepare: answers that cannot be are named, hostile ones go through, and what is wrong with rows on disk is found."""
 
 import json
+import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -88,6 +90,31 @@ def test_a_model_without_a_tokenizer_is_refused(made: Callable[..., Path], verif
             (bare / path.name).write_bytes(path.read_bytes())
     said = run_stage(made(5), "prepare", "--set", f"model.path={json.dumps(str(bare))}", code=2)
     assert f"the tokenizer in {bare} cannot be loaded" in said
+
+
+def test_a_damaged_file_of_the_tokenizer_is_named(made: Callable[..., Path], verifier: Path, tmp_path: Path) -> None:
+    run = made(5)
+    hint = "set model.trust_remote_code = true"
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        model = tmp_path / f"model-{name}"
+        shutil.copytree(verifier, model)
+        (model / name).write_text("{garbage")
+        said = run_stage(run, "prepare", "--set", f"model.path={json.dumps(str(model))}", code=2)
+        assert f"{name} is not valid JSON (" in said and "; copy the model again" in said and hint not in said, said
+    model = tmp_path / "own-code"
+    shutil.copytree(verifier, model)
+    own = {"tokenizer_class": "OwnTokenizer", "auto_map": {"AutoTokenizer": ["own.OwnTokenizer", None]}}
+    (model / "tokenizer_config.json").write_text(json.dumps(own))
+    assert hint in run_stage(run, "prepare", "--set", f"model.path={json.dumps(str(model))}", code=2)
+
+
+@pytest.mark.parametrize("name", ["responses.jsonl", "holdout.jsonl"])
+def test_answers_that_are_no_file_are_told_as_such(made: Callable[..., Path], name: str) -> None:
+    run = made(5)
+    path = run / "data" / "generated" / name
+    path.unlink()
+    os.mkfifo(path)  # reading it would wait for a writer
+    assert f"generate.output: {path}: not a regular file" in run_stage(run, "prepare", code=2)
 
 
 def test_verify_finds_what_was_changed(made: Callable[..., Path]) -> None:

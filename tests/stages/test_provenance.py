@@ -15,6 +15,7 @@ from extract_runs import ROOT, environment, make_rows, make_run, save_rows
 from pipeline import inputs, settings
 from pipeline.__main__ import main
 from pipeline.attempt import Attempt, enter
+from pipeline.checks_model import check_model
 from pipeline.contract import layout, lineage
 from pipeline.contract.files import read_json, write_json
 from pipeline.errors import StageError, UserError
@@ -34,19 +35,26 @@ def run(tmp_path: Path, llama: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return made
 
 
-def manifest(run: Path, stage: str, **changes: Any) -> None:
+def manifest(run: Path, stage: str, /, **changes: Any) -> None:
     """What a stage says of its output in the default place."""
     directory = run / {"generate": "data/generated", "prepare": "data/prepared"}[stage]
     directory.mkdir(parents=True, exist_ok=True)
     value = {"format": lineage.FORMAT, "format_version": 1, "stage": stage, "attempt": "a", "complete": True, "fingerprint": f"{stage}-1"}
     totals = {}
     if stage == "prepare":
-        totals["rows_sha256"] = sha256 = hashlib.sha256(b"rows").hexdigest()
-        (directory / f"data-{sha256[:16]}.arrow").write_bytes(b"rows")
-        write_json(str(directory / "state.json"), {"_data_files": [{"filename": f"data-{sha256[:16]}.arrow"}]})
-    value.update(
-        inputs={"generate": "generate-1"} if stage == "prepare" else {}, settings={}, totals=totals, created_wall_s=1.0, made_with={}
-    )
+        name = f"data-{hashlib.sha256(b'rows').hexdigest()[:16]}.arrow"
+        (directory / name).write_bytes(b"rows")
+        write_json(str(directory / "state.json"), {"_data_files": [{"filename": name}]})
+        write_json(str(directory / "dataset_info.json"), {})
+        sums = "".join(
+            f"{one} {hashlib.sha256((directory / one).read_bytes()).hexdigest()}\n" for one in (name, "state.json", "dataset_info.json")
+        )
+        totals["rows_sha256"] = hashlib.sha256(sums.encode()).hexdigest()  # as docs/files.md says
+    else:
+        totals["answered"] = 4
+        model = settings.load(str(run / "settings.toml")).model.path
+    inputs = {"generate": "generate-1"} if stage == "prepare" else {"model": check_model(model).fingerprint}
+    value.update(inputs=inputs, settings={}, sources={}, totals=totals, created_wall_s=1.0, made_with={})
     write_json(str(directory / lineage.NAME), {**value, **changes})
 
 
@@ -85,10 +93,15 @@ def test_what_is_not_there_cannot_be_overridden(run: Path) -> None:
             {"complete": False, "totals": {"answered": 812, "prompts": 10_000}},
             "generate is not complete: 812 of 10,000 prompts answered; finish",
         ),
-        ({"complete": False}, "generate is not complete; finish it"),
+        ({"complete": False, "totals": {}}, "generate is not complete; finish it"),
         ({"settings": {"generate.seed": 7}}, "generate is outdated: generate.seed was 7, it is 0 now; run generate again"),
         ({"inputs": {"model": "f" * 64}}, "the answers are of another verifier"),
         ({"fingerprint": None}, "has no fingerprint"),
+        ({"inputs": {}}, "cannot tell which verifier gave the answers"),
+        ({"stage": "vocab"}, "data/generated/eaglewatch.json is of the stage 'vocab': it is not as generate wrote it; put it back"),
+        ({"sources": None}, "data/generated/eaglewatch.json has no sources"),
+        ({"settings": None}, "data/generated/eaglewatch.json has no settings"),
+        ({"totals": {}}, r"data/generated/eaglewatch.json has no totals\.answered"),
     ],
 )
 def test_what_is_not_good_enough_needs_a_reason(run: Path, changes: dict[str, Any], says: str) -> None:
@@ -105,6 +118,13 @@ def test_what_is_not_good_enough_needs_a_reason(run: Path, changes: dict[str, An
     audit = [json.loads(line) for line in (run.parents[1] / layout.AUDIT).read_text().splitlines()]
     assert [(one["what"], one["run"], one["stage"], one["reason"]) for one in audit] == [("override", "r", "prepare", "a trial")]
     assert audit[0]["boot_id"] and audit[0]["overridden"] == attempt.overridden["what"]
+
+
+def test_a_verifier_that_cannot_be_told_now_is_not_taken_for_the_one_that_answered(answered: Path) -> None:
+    with pytest.raises(UserError, match=r"cannot tell whether the one in /nowhere is the verifier that answered .*no such directory"):
+        check(answered, "prepare", None, 'model.path="/nowhere"')
+    manifest(answered, "generate", inputs={"model": None})
+    check(answered, "prepare", None, 'model.path="/nowhere"')  # its weights were never here
 
 
 def test_an_override_that_cannot_be_recorded_is_not_done(run: Path) -> None:

@@ -44,6 +44,32 @@ def test_edited_rows_are_refused_by_name(made: Callable[..., Path], column: str,
     assert outdated(run)["vocab"] is None
 
 
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [
+        ("state.json", '"input_ids"', '"seq_len"'),
+        ("holdout/state.json", '"torch"', '"numpy"'),
+        ("dataset_info.json", "int64", "int32"),
+        ("dataset_info.json", "", None),
+    ],
+)
+def test_how_rows_are_read_is_part_of_them(made: Callable[..., Path], name: str, before: str, after: str | None) -> None:
+    """The files beside the rows: which columns a reader gets, of which type."""
+    run = made(10, holdout=3, vocab=SMALL, extract=EXTRACT)
+    run_stage(run, "prepare")
+    path = run / "data" / "prepared" / name
+    text = path.read_text()
+    assert before in text
+    path.unlink() if after is None else path.write_text(text.replace(before, after, 1))
+    for stage in ("vocab", "extract"):
+        said = run_stage(run, stage, code=2)
+        assert "the rows in data/prepared" in said and "are not those that prepare made: " in said, said
+        assert after is not None or "(dataset_info.json: No such file or directory)" in said, said
+    run_stage(run, "prepare")  # puts the same back
+    assert path.read_text() == text
+    run_stage(run, "vocab")
+
+
 @pytest.mark.parametrize("column", ["loss_mask", "input_ids"])
 def test_an_override_leaves_outputs_that_say_what_they_are_of(made: Callable[..., Path], column: str) -> None:
     run = made(10, vocab=SMALL, extract=EXTRACT)

@@ -165,7 +165,26 @@ def test_a_manifest_edited_by_hand_is_told_of_in_a_line(prepared: Path) -> None:
     prepare.write_text(json.dumps({**rows, "totals": {**rows["totals"], "samples": "many"}}))
     assert "eaglewatch.json does not say which files" in run_stage(prepared, "vocab", "--verify", code=1)
     path.write_text(json.dumps({**value, "totals": {**value["totals"], "files": None, "replaces": 7}}))
-    assert "and no eaglewatch.json tells of which data it is" in run_stage(prepared, "vocab", code=2)
+    ours = "d2t-20.npy, t2d-20.npy, token_freq.pt"
+    said = run_stage(prepared, "vocab", code=2)
+    assert f"holds {ours}, and no eaglewatch.json tells of which data it is" in said and f"or move {ours} away" in said
+    assert f"; move {ours} away, then run vocab again" in run_stage(prepared, "vocab", "--verify", code=1)
+    for name in ours.split(", "):
+        (path.parent / name).unlink()
+    run_stage(prepared, "vocab")  # as it said
+
+
+def test_a_directory_where_a_file_belongs_is_named_with_the_way_out(prepared: Path) -> None:
+    run_stage(prepared, "vocab")
+    t2d = prepared / "data" / "vocab" / "t2d-20.npy"
+    t2d.unlink()
+    t2d.mkdir()
+    assert "t2d-20.npy: Is a directory; move t2d-20.npy away, then run vocab again" in run_stage(prepared, "vocab", "--verify", code=1)
+    assert f"vocab.output: {t2d} is a directory, where vocab writes a file; move it away" in run_stage(prepared, "vocab", code=2)
+    t2d.rmdir()
+    assert "run vocab again, which makes the files anew" in run_stage(prepared, "vocab", "--verify", code=1)
+    run_stage(prepared, "vocab")
+    assert "verified" in run_stage(prepared, "vocab", "--verify")
 
 
 def test_files_of_unknown_origin_are_neither_used_nor_overwritten(prepared: Path) -> None:

@@ -113,12 +113,26 @@ def held_out() -> list[dict[str, Any]]:
 
 def foreign() -> list[dict[str, Any]]:
     """Somebody's systemd unit serves, and holds the GPUs."""
-    server = {
+    return [scenes.frame(stages=scenes.stages(), servers=[_server()])]
+
+
+def in_another_run() -> list[dict[str, Any]]:
+    """The server is an attempt of another run of this host."""
+    ours = {"run": "second", "stage": "serve", "attempt": "20251231-110000-5e5e00000002"}
+    return [scenes.frame(stages=scenes.stages(), servers=[_server(ours=ours, unit=None)])]
+
+
+def elsewhere() -> list[dict[str, Any]]:
+    """The server of somebody's rehearsal, on the same machine: it holds no GPU."""
+    return [scenes.frame(stages=scenes.stages(), servers=[_server(engine="rehearsal", unit=None)])]
+
+
+def _server(**changes: Any) -> dict[str, Any]:
+    return {
         "pid": 2201, "start_ticks": 991, "engine": "vllm", "argv": ["vllm", "serve", "/data/models/k25", "--tensor-parallel-size", "8"],
         "port": 8000, "port_from": "listening", "own_net": False, "model": "/data/models/k25", "user": "anna", "unit": "vllm-k25.service",
-        "container": None, "ours": None, "how_to_stop": "systemctl stop vllm-k25.service", "up_s": 86_400.0,
+        "container": None, "ours": None, "how_to_stop": "systemctl stop vllm-k25.service", "up_s": 86_400.0, **changes,
     }  # fmt: skip
-    return [scenes.frame(stages=scenes.stages(), servers=[server])]
 
 
 def sample(number: int = 9, **changes: Any) -> dict[str, Any]:

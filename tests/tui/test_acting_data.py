@@ -2,7 +2,7 @@
 
 import data_scenes
 import scenes
-from fakes import Fixture, app_of, confirm, redraw, showing, until
+from fakes import Fixture, app_of, confirm, painted, redraw, showing, until
 
 from console.tui.screens.confirm import ReasonScreen
 from console.tui.screens.transition_plan import TransitionPlanScreen
@@ -61,3 +61,16 @@ async def test_the_strip_chooses_which_of_several_is_looked_at_and_escape_goes_b
         assert "SERVE UP" in await redraw(pilot), "the log can be read meanwhile"
         await pilot.press("escape")
         assert "GENERATE STEADY" in await redraw(pilot)
+
+
+async def test_a_stage_of_another_run_that_has_the_gpus_is_named_and_nothing_is_launched() -> None:
+    fixture = Fixture(frames=scenes.ready())
+    async with showing(fixture, 100, 30) as pilot:
+        other = {"name": "fourth", "stages": {"extract": {"state": "RUNNING"}}}
+        fixture.link.answers["runs"] = {"runs": [{"name": "k25-10k", "stages": {}}, other]}
+        app_of(pilot).flows.start("extract")
+        await confirm(pilot)
+        await until(pilot, lambda: any("It did not happen" in line for line in painted(app_of(pilot))))
+        shown = await redraw(pilot)
+        assert "extract of run fourth holds the GPUs" in shown and "(eaglewatch stop gpu-host --run fourth --stage extract)" in shown
+        assert not fixture.link.ops("launch")

@@ -42,6 +42,8 @@ CELLS = {
     "no answer": (data_scenes.no_answer, "!serve NO ANSWER 12 s"),
     "never started": (scenes.ready, "serve off"),
     "not ours": (data_scenes.foreign, "!serve not ours"),
+    "of another run": (data_scenes.in_another_run, "!serve other run"),
+    "of another rehearsal": (data_scenes.elsewhere, "serve off"),
 }
 
 
@@ -91,6 +93,9 @@ GATES = {
     "generate on somebody's": (lambda: data_scenes.foreign()[0], "generate", None),
     "extract while it serves": (lambda: scenes.frame(stages=scenes.stages(serve=data_scenes.serve())), "extract", "stop serve first"),
     "extract beside somebody's": (lambda: data_scenes.foreign()[0], "extract", "systemctl stop vllm-k25.service"),
+    "extract beside another run's": (lambda: data_scenes.in_another_run()[0], "extract", "serve of run second holds the GPUs"),
+    "extract beside another rehearsal's": (lambda: data_scenes.elsewhere()[0], "extract", None),
+    "generate on another rehearsal's": (lambda: data_scenes.elsewhere()[0], "generate", "start serve first"),
     "vocab beside serve": (lambda: scenes.frame(stages=scenes.stages(serve=data_scenes.serve())), "vocab", None),
     "vocab beside extract": (lambda: scenes.steady()[-1], "vocab", None),
     "prepare while answers come": (lambda: data_scenes.generating()[-1], "prepare", "generate still writes what prepare reads"),

@@ -173,6 +173,12 @@ def test_the_farewell_names_what_goes_on_and_how_to_come_back(make: Callable[[],
     assert line_.startswith(jobs) and (not jobs or line_.endswith("eaglewatch attach gpu-host --run k25-10k")) and (jobs or not line_)
 
 
+def test_a_farewell_names_the_stage_where_attach_would_not_choose() -> None:
+    beside = scenes.frame(stages=scenes.stages(extract=scenes.attempt(), vocab=scenes.attempt(stage="vocab", attempt="20251231-110000-77")))
+    assert farewell.of(state_of(beside)).line.endswith("--run k25-10k --stage vocab")
+    assert farewell.of(state_of(data_scenes.generating()[-1])).line.endswith("--run k25-10k"), "the server is not what is followed"
+
+
 def test_a_farewell_from_old_numbers_says_how_old() -> None:
     status = LinkStatus("RECONNECTING", 94.0, 3, 4.0, "")
     assert "1 job goes on (as of 1 min 34 s ago)" in farewell.of(state_of(scenes.steady()[-1], status)).line

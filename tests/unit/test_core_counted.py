@@ -21,12 +21,13 @@ def parsed(**changes: Any) -> Attempt:
     ("done", "total", "held_out", "says"),
     [
         (176, 176, 16, "160 + 16 held out"),
-        (90, 176, 16, "90 of 160 + 16 held out"),
-        (0, 176, 16, "0 of 160 + 16 held out"),
+        (90, 176, 16, "90 of 176 (16 held out)"),
+        (0, 176, 16, "0 of 176 (16 held out)"),
+        (166, 176, 16, "166 of 176 (16 held out)"),  # never more than all
         (1480, 10_000, 0, "1,480/10,000"),
         (1480, 10_000, None, "1,480/10,000"),
         (90, None, 16, "90"),
-        (5, 10, 99, "5 of 10 + 99 held out"),  # more held out than there are: told as it came
+        (5, 10, 99, "5 of 10 (99 held out)"),  # more held out than there are: told as it came
     ],
 )
 def test_held_out_units_are_told_apart_while_it_runs(done: int, total: "int | None", held_out: "int | None", says: str) -> None:

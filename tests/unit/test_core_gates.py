@@ -66,11 +66,30 @@ def test_a_way_to_stop_names_the_host_as_it_is_known_here() -> None:
 def test_another_rehearsals_server_holds_no_gpu_of_this_host() -> None:
     """It runs on the processor; its simulated GPUs are its own. One of this host's runs does hold this host's simulated ones."""
 
-    def refused(**fields: Any) -> str | None:
+    def looked_at(**fields: Any) -> views.HostView:
         server = {"pid": 9, "engine": "rehearsal", "port": 8000, "user": "root", "ours": None, "how_to_stop": "kill 9", **fields}
-        return gates.held_by_server(view({}, servers=[server]))
+        return view({}, servers=[server])
 
-    assert refused() is None
+    def refused(**fields: Any) -> str | None:
+        return gates.held_by_server(looked_at(**fields))
+
+    assert refused() is None and gates.other_servers(looked_at()) == [], "nor does it answer the prompts of a run here"
+    assert "start serve first" in (gates.cannot_answer(looked_at(), {}) or "")
+    assert gates.cannot_answer(looked_at(engine="vllm"), {}) is None
     assert refused(ours={"run": None, "stage": None, "attempt": "somebody-elses"}) is None
-    assert "may hold the GPUs" in (refused(ours={"run": "other", "stage": "serve", "attempt": "a1"}) or "")
+    assert refused(ours={"run": "other", "stage": "serve", "attempt": "a1"}) == (
+        "serve of run other holds the GPUs (eaglewatch stop HOST --run other --stage serve)"
+    )
     assert "may hold the GPUs" in (refused(engine="vllm") or "")
+
+
+def test_a_source_has_never_made_anything_only_where_that_is_certain() -> None:
+    own = reading("data/prepared")
+    assert gates.never_made(view({}), "prepare", own) == "generate"
+    assert gates.never_made(view({"generate": telemetry.REFUSED}), "prepare", own) == "generate", "it has not begun"
+    for state in (telemetry.DONE, telemetry.STOPPED, telemetry.CRASHED, telemetry.UNVERIFIED):
+        assert gates.never_made(view({"generate": state}), "prepare", own) is None, "what there is, the stage itself judges"
+    assert gates.never_made(view({}), "extract", own) == "prepare"
+    for elsewhere in ("/srv/runs/other/data/prepared", "~/data/prepared", "data/other"):
+        assert gates.never_made(view({}), "extract", reading(elsewhere)) is None, elsewhere
+    assert gates.never_made(view({}), "extract", {}) is None and gates.never_made(view({}), "generate", own) is None

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,8 @@ def everything(directory: Path) -> list[str]:
         ("BASE/link/new", "lies in model.path"),
         ("BASE", "holds the run's own directory"),
         (".", "is the run's own directory"),
-        ("", "is the run's own directory"),
+        ("", "is empty"),
+        (" ", "is empty"),
         ("data/..", "is the run's own directory"),
         ("/", "holds"),
         ("~", "is your home directory"),
@@ -67,7 +69,7 @@ def test_an_output_that_would_do_harm_is_refused_and_nothing_is_made(
     place = output.replace("BASE", str(tmp_path))
     with pytest.raises(UserError) as caught:
         check(run, f"{stage}.output={json.dumps(place)}", f"extract.data={json.dumps(str(tmp_path / 'given'))}")
-    assert str(caught.value).startswith(f"{stage}.output: ") and says.replace("BASE", str(tmp_path)) in str(caught.value)
+    assert str(caught.value).startswith(f"{stage}.output") and says.replace("BASE", str(tmp_path)) in str(caught.value)
     assert caught.value.exit_code == 2 and everything(tmp_path) == before
 
 
@@ -114,3 +116,66 @@ def test_an_output_that_cannot_be_written_to_is_the_users_error(run: Path, capsy
     assert main(["extract", "--run", str(run), "--set", "extract.output=/sys/kernel"]) == 2  # the kernel takes no files, of root either
     error = capsys.readouterr().err
     assert "output directory /sys/kernel cannot be written to: " in error and "choose another place" in error and error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ('prepare.output="a\\u0000b"', r"prepare\.output: 'a\\x00b' holds a character that no path can hold"),
+        ('model.path="a\\u0000b"', r"model\.path: 'a\\x00b' holds a character"),
+        ('extract.data="a\\u0000b"', r"extract\.data: 'a\\x00b' holds a character"),
+        (f"prepare.output={'a/' * 3000}", r"prepare\.output: a/a/.* is too long"),
+        (f"vocab.output={'a/' * 900}", r"vocab\.output: a/a/.* is too long"),
+        (f"generate.output={'a' * 256}", r"generate\.output: aaa.* is too long"),
+        ("model.path=", r"model\.path is empty"),
+        ("extract.data=", r"extract\.data is empty"),
+        ("generate.prompts=", r"generate\.prompts is empty"),
+        (
+            "prepare.output=~nobody9/x",
+            r"prepare\.output: ~nobody9/x: there is no home directory for ~nobody9; write it out, or \./~nobody9",
+        ),
+    ],
+)
+def test_what_is_no_path_is_told_in_one_line_and_nothing_is_made(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], change: str, says: str
+) -> None:
+    before = everything(run)
+    assert main(["prepare", "--run", str(run), "--set", f"generate.prompts={tmp_path}/dataset", "--set", change]) == 2
+    error = capsys.readouterr().err
+    assert re.search(says, error) and error.count("\n") == 1 and everything(run) == before
+    check(run, "prepare.output=./~nobody9/x")
+
+
+@pytest.mark.parametrize(
+    ("stage", "name"),
+    [
+        ("prepare", "holdout"),
+        ("prepare", ".building"),
+        ("prepare", ".eaglewatch.rows.lock"),
+        ("vocab", ".building"),
+        ("vocab", ".eaglewatch.lock"),
+        ("generate", "responses.jsonl"),
+        ("generate", "holdout.jsonl"),
+        ("generate", "failed.jsonl"),
+        ("extract", "ledger-0.jsonl"),
+    ],
+)
+def test_a_link_in_an_output_is_never_written_through(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], stage: str, name: str
+) -> None:
+    """In a directory that the stage makes files in, or as a file that it opens and writes to."""
+    output = run / "out"
+    output.mkdir()
+    link = output / name
+    before = everything(tmp_path / "model")
+    for target in (tmp_path / "model", tmp_path / "model" / "config.json"):  # the second one is not there yet
+        link.symlink_to(target)
+        assert main([stage, "--run", str(run), "--set", f"{stage}.output=out"]) == 2
+        error = capsys.readouterr().err
+        assert f"{stage}.output: {link} is a symbolic link to {target}: {stage} would write" in error and error.count("\n") == 1
+        assert everything(tmp_path / "model") == before and os.readlink(link) == str(target) and os.listdir(output) == [name]
+        link.unlink()
+    if name in ("holdout", ".building"):
+        link.touch()
+        with pytest.raises(UserError, match=f"{name} is a file, where {stage} makes a directory; move it away"):
+            check(run, f"{stage}.output=out")

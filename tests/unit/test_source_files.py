@@ -7,6 +7,7 @@ import pytest
 
 from pipeline.contract import source_files
 from pipeline.contract.source_files import changed, describe
+from pipeline.verifier_tokenizer import tokenizer_fingerprint
 
 
 def dated(path: Path, text: str) -> None:
@@ -105,3 +106,20 @@ def test_what_is_not_recorded_is_never_the_same(tmp_path: Path, recorded: object
     path = tmp_path / "prompts.jsonl"
     path.touch()
     assert changed(recorded, str(path)) is not None
+
+
+def test_a_models_further_chat_templates_belong_to_it(tmp_path: Path) -> None:
+    """transformers 5 saves them to a directory of their own."""
+    (tmp_path / "tokenizer.json").write_text("{}")
+    for name in ("other", "additional_chat_templates"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "tool_use.jinja").write_text("one")
+    recorded, fingerprint = describe(str(tmp_path), source_files.MODEL), tokenizer_fingerprint(str(tmp_path))
+    assert set(recorded["files"]) == {"tokenizer.json", "additional_chat_templates/tool_use.jinja"}
+    (tmp_path / "other" / "tool_use.jinja").write_text("two")
+    assert changed(recorded, str(tmp_path)) is None and tokenizer_fingerprint(str(tmp_path)) == fingerprint
+    (tmp_path / "additional_chat_templates" / "tool_use.jinja").write_text("two")
+    assert changed(recorded, str(tmp_path)) == f"{tmp_path} has another content"
+    assert tokenizer_fingerprint(str(tmp_path)) != fingerprint
+    (tmp_path / "additional_chat_templates" / "new.jinja").touch()
+    assert "additional_chat_templates/new.jinja had no such file" in str(changed(recorded, str(tmp_path)))
