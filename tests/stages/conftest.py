@@ -1,12 +1,15 @@
 """Models that many tests share: built once a session."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from answer_runs import answer, make_run, save_tokenizer, write_answers
 from extract_runs import KINDS, save_model
+
+from pipeline.generation import asking, watch
+from tests.fakes.openai_server import FakeServer
 
 
 @pytest.fixture(scope="session")
@@ -61,3 +64,17 @@ def chat_verifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from tests.fakes.chat_verifier import save_verifier
 
     return save_verifier(tmp_path_factory.mktemp("verifier") / "model")
+
+
+@pytest.fixture
+def server(chat_verifier: Path) -> Iterator[FakeServer]:
+    with FakeServer(chat_verifier) as server:
+        yield server
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pauses of a test's size."""
+    monkeypatch.setattr(asking, "BACKOFF_S", 0.02)
+    monkeypatch.setattr(watch, "FIRST_PAUSE_S", 0.05)
+    monkeypatch.setattr(watch, "LONGEST_PAUSE_S", 0.1)

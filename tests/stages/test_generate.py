@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,12 +13,6 @@ from generate_runs import answered, facts, failed, generate, lines, make_run, ma
 from tests.fakes.openai_server import FakeServer
 
 ROWS = numbered(30)
-
-
-@pytest.fixture
-def server(chat_verifier: Path) -> Iterator[FakeServer]:
-    with FakeServer(chat_verifier) as server:
-        yield server
 
 
 def test_answers_are_the_servers_own_tokens_each_prompt_once(chat_verifier: Path, server: FakeServer, tmp_path: Path) -> None:

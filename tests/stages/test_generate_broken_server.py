@@ -2,30 +2,16 @@
 
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from generate_runs import answered, facts, failed, faulty, generate, make_run, manifest, newest, numbered, question, refused
 
-from pipeline.generation import asking, watch
+from pipeline.generation import watch
 from tests.fakes.openai_server import FakeServer
 
+pytestmark = pytest.mark.usefixtures("quick")
 ROWS = numbered(8)
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The pauses of a test's size."""
-    monkeypatch.setattr(asking, "BACKOFF_S", 0.02)
-    monkeypatch.setattr(watch, "FIRST_PAUSE_S", 0.05)
-    monkeypatch.setattr(watch, "LONGEST_PAUSE_S", 0.1)
-
-
-@pytest.fixture
-def server(chat_verifier: Path) -> Iterator[FakeServer]:
-    with FakeServer(chat_verifier) as server:
-        yield server
 
 
 @pytest.mark.parametrize("fault", ["500", "no ids", "close", "404"])

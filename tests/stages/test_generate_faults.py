@@ -1,31 +1,17 @@
 """Requests that fail in every way they can: each counted under its name, tried again where that helps, nothing lost in silence."""
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from generate_runs import answered, facts, failed, faulty, generate, lines, make_run, manifest, newest, numbered, output, question
 
-from pipeline.generation import asking, client, watch
+from pipeline.generation import client
 from tests.fakes import openai_server
 from tests.fakes.openai_server import FakeServer
 
+pytestmark = pytest.mark.usefixtures("quick")
 ROWS = numbered(8)
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The pauses of a test's size."""
-    monkeypatch.setattr(asking, "BACKOFF_S", 0.02)
-    monkeypatch.setattr(watch, "FIRST_PAUSE_S", 0.05)
-    monkeypatch.setattr(watch, "LONGEST_PAUSE_S", 0.1)
-
-
-@pytest.fixture
-def server(chat_verifier: Path) -> Iterator[FakeServer]:
-    with FakeServer(chat_verifier) as server:
-        yield server
 
 
 def test_what_passes_is_tried_again_and_counted(chat_verifier: Path, server: FakeServer, tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ import asyncio
 import json
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pipeline.errors import StageError
-from pipeline.generation import asking, client, failures, watch
+from pipeline.generation import asking, client, failures
 from pipeline.generation.client import Client
 from pipeline.generation.failures import RequestError
 from pipeline.generation.records import Answer
@@ -29,18 +28,9 @@ ROWS = numbered(6)
 
 
 @pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The pauses of a test's size."""
-    monkeypatch.setattr(asking, "BACKOFF_S", 0.02)
-    monkeypatch.setattr(watch, "FIRST_PAUSE_S", 0.05)
-    monkeypatch.setattr(watch, "LONGEST_PAUSE_S", 0.1)
+def short_health(quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look at a health that never ends, of a test's size; and so the pauses."""
     monkeypatch.setattr("pipeline.serving.api.HEALTH_TIMEOUT_S", 0.5)
-
-
-@pytest.fixture
-def server(chat_verifier: Path) -> Iterator[FakeServer]:
-    with FakeServer(chat_verifier) as server:
-        yield server
 
 
 def test_a_health_that_drips_holds_neither_the_start_nor_the_watch(

@@ -25,12 +25,6 @@ BLEND = [
 """OpenPerfectBlend's shape."""
 
 
-@pytest.fixture
-def server(chat_verifier: Path) -> Iterator[FakeServer]:
-    with FakeServer(chat_verifier) as server:
-        yield server
-
-
 def asked(found: Any) -> list[str]:
     """The prompts of a source, as the last user text of each."""
     return [prompts.messages_of(row)[-1]["content"] for _, row in found]

@@ -2,7 +2,6 @@
 
 import json
 import logging
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +18,6 @@ from tests.fakes.odd_json import JSON
 from tests.fakes.openai_server import FakeServer
 
 ROWS = numbered(4)
-
-
-@pytest.fixture
-def server(chat_verifier: Path) -> Iterator[FakeServer]:
-    with FakeServer(chat_verifier) as server:
-        yield server
 
 
 RECORD_KEYS = [*Record.__struct_fields__, "prompt_token_ids.0", "response_token_ids.0", "messages.0", "messages.0.role", "view.0"]

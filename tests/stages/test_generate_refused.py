@@ -2,7 +2,6 @@
 
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,6 @@ from tests.fakes.openai_server import FakeServer
 
 ROWS = numbered(2)
 SECRET = "hunter2"
-
-
-@pytest.fixture
-def server(chat_verifier: Path) -> Iterator[FakeServer]:
-    with FakeServer(chat_verifier) as server:
-        yield server
 
 
 def written(run: Path) -> str:

@@ -1,7 +1,6 @@
 """What is held out and what a limit leaves out: the manifest says what was done, whoever asked for it."""
 
 import resource
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +15,6 @@ from pipeline.generation.prompts import own_id
 from tests.fakes.openai_server import FakeServer
 
 ROWS = numbered(12)
-
-
-@pytest.fixture
-def server(chat_verifier: Path) -> Iterator[FakeServer]:
-    with FakeServer(chat_verifier) as server:
-        yield server
 
 
 def outdated(run: Path, *changes: str) -> str | None:

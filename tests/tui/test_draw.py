@@ -1,6 +1,5 @@
 """The pure parts of the screen: lines out of pieces, words, gates, plans, and frames of junk through all of them."""
 
-import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -33,6 +32,7 @@ from console.tui.widgets.footer import footer
 from console.tui.widgets.header import banner, header
 from console.tui.widgets.progress import of, progress
 from pipeline.contract.stages import STAGES
+from tests.fakes.json_places import changed, paths
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Cf", "Mn", "Me")), max_size=30)
 PIECES = st.lists(st.builds(Piece, TEXT, st.just(""), st.integers(0, 5)), max_size=6)
@@ -129,22 +129,6 @@ JUNK = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
     max_leaves=6,
 )
-
-
-def paths(value: Any, here: tuple = ()) -> list[tuple]:
-    found = [here]
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, inner in items:
-        found += paths(inner, (*here, key))
-    return found
-
-
-def changed(value: Any, path: tuple, new: Any) -> Any:
-    if not path:
-        return new
-    copied = copy.copy(value)
-    copied[path[0]] = changed(value[path[0]], path[1:], new)
-    return copied
 
 
 FULL: list[Callable[[], dict[str, Any]]] = [lambda: scenes.steady()[-1], lambda: scenes.loading()[0], scenes.done, scenes.crashed]

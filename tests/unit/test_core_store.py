@@ -1,6 +1,5 @@
 """Frames into views: hostile ones never raise, and never make anything look better than the evidence."""
 
-import copy
 import json
 import math
 from typing import Any
@@ -13,6 +12,7 @@ from console.core import attempt as attempts
 from console.core.store import Store
 from pipeline.contract import telemetry
 from tests.fakes.frames import MIB, attempt, frame, gpu, progress
+from tests.fakes.json_places import changed, paths
 
 RECEIPT = {"verified": True, "verified_samples": 80, "bad": 0}
 DONE = attempt(state="DONE", exit={"code": 0, "signal": None, "boot_s": 138.0}, receipt=RECEIPT)
@@ -23,22 +23,6 @@ JUNK = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
     max_leaves=8,
 )
-
-
-def paths(value: Any, here: tuple = ()) -> list[tuple]:
-    found = [here]
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, inner in items:
-        found += paths(inner, (*here, key))
-    return found
-
-
-def changed(value: Any, path: tuple, new: Any) -> Any:
-    if not path:
-        return new
-    copied = copy.copy(value)
-    copied[path[0]] = changed(value[path[0]], path[1:], new)
-    return copied
 
 
 FULL = frame(stages={"extract": DONE})
