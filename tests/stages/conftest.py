@@ -12,6 +12,14 @@ from pipeline.generation import asking, watch
 from tests.fakes.openai_server import FakeServer
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_progress_bars() -> None:
+    """The stages switch transformers' bars off for their process: a model that a test saves before any stage ran must not print them."""
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+
+
 @pytest.fixture(scope="session")
 def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Shape name to a float32 model directory."""
