@@ -122,7 +122,7 @@ def parser() -> argparse.ArgumentParser:
     log = command("log", "log", "print the end of a stage's log")
     log.add_argument("host", metavar="HOST", help=_HOST_HELP)
     log.add_argument("--run", type=words.run_name, metavar="NAME", help="default: the run that is live, or the only one")
-    log.add_argument("--stage", type=words.stage, metavar="STAGE", help="default: the one that is live, or that started last")
+    log.add_argument("--stage", type=words.logged, metavar="STAGE", help="or transition, free-gpus; default: what is live, or started last")
     log.add_argument("--attempt", type=words.run_name, metavar="ID", help="default: the newest; each has a log of its own")
     log.add_argument("-n", dest="lines", metavar="N", type=words.positive, default=40, help="so many lines of it (default 40)")
     log.add_argument("--follow", action="store_true", help="and what comes to it, until the stage has ended")

@@ -28,12 +28,13 @@ def free_gpus(free: argparse.ArgumentParser, host_help: str) -> None:
     which = free.add_mutually_exclusive_group()
     which.add_argument("--select", nargs="+", type=words.positive, metavar="PID", help="end these, not the proposed ones")
     which.add_argument("--all", action="store_true", help="end every one that may be ended from here")
-    free.add_argument("--digest", metavar="PLAN", help="with --confirm: only if the plan is still the one that --plan showed")
+    free.add_argument("--digest", metavar="PLAN", help="with --confirm: only what --plan showed; needed with --select and --all")
+    free.add_argument("--release-s", type=words.positive, metavar="S", help="memory may stand still so long, then it is told (120)")
     free.add_argument("--accept-baseline", action="store_true", help="accept for the run the few MiB of idle GPUs; never called 0")
 
 
 def next_stage(command: argparse.ArgumentParser, host_help: str) -> None:
-    command.epilog = f"{command.epilog} 10, 11: as of free-gpus, where the GPUs are what stopped it."
+    command.epilog = f"{command.epilog} Where the GPUs are what stopped it: 10 an idle baseline that is not accepted, 11 held."
     command.add_argument("host", metavar="HOST", help=host_help)
     what = command.add_mutually_exclusive_group(required=True)
     what.add_argument("--plan", action="store_true", help="the steps, how each stands now, what would be stopped, the phrase; does nothing")
@@ -46,6 +47,7 @@ def next_stage(command: argparse.ArgumentParser, host_help: str) -> None:
     command.add_argument("--service", metavar="NAME", help="what is stopped: a name as --plan shows it, or none; default: the run's server")
     command.add_argument("--interpreter", metavar="PATH", help="the Python on the host that runs the stages; default: as in hosts.toml")
     command.add_argument("--digest", metavar="PLAN", help="with --confirm: only if the plan is still the one that --plan showed")
+    command.add_argument("--release-s", type=words.positive, metavar="S", help="memory may stand still so long, then it is told (120)")
     command.add_argument("--detach", action="store_true", help="with --confirm: do not follow")
     command.add_argument("--override", metavar="REASON", type=words.reason, help="let through what the preflight finds; it is logged")
 

@@ -76,18 +76,11 @@ def cache_bytes_a_token(model: ModelInfo, ranks: int) -> int | None:
 def loaded_bytes(model: ModelInfo, compute_dtype: str) -> int:
     """Of the weights once loaded in ``compute_dtype`` (``model``: as they are). Quantized weights count as they are."""
     text = _text_config(model)
+    if text.get("quantization_config"):
+        return model.weight_bytes
     stored = _DTYPE_BYTES.get(str(text.get("dtype") or text.get("torch_dtype")))
     wanted = _DTYPE_BYTES.get(compute_dtype)
     return model.weight_bytes * wanted // stored if stored and wanted else model.weight_bytes
-
-
-def available_host_bytes() -> int | None:
-    """``MemAvailable`` of /proc/meminfo (proc(5)); None when it cannot be read."""
-    try:
-        with open("/proc/meminfo", encoding="ascii") as file:
-            return next((int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable:")), None)
-    except (OSError, ValueError, IndexError):
-        return None
 
 
 def _text_config(model: ModelInfo) -> dict[str, Any]:
@@ -95,4 +88,4 @@ def _text_config(model: ModelInfo) -> dict[str, Any]:
     with open(os.path.join(model.path, "config.json"), encoding="utf-8") as file:
         config = json.load(file)
     text = next((config[key] for key in _TEXT_CONFIGS if isinstance(config.get(key), dict)), config)
-    return {**{key: config[key] for key in ("dtype", "torch_dtype") if key in config}, **text}
+    return {**{key: config[key] for key in ("dtype", "torch_dtype", "quantization_config") if key in config}, **text}

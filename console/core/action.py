@@ -21,14 +21,12 @@ class Action(msgspec.Struct, frozen=True):
     run: str | None
     """None: of the host, not of a run."""
     step: str
-    step_boot_s: float | None
     deadline_boot_s: float | None
     """When the wait that it is in ends at the latest; None when it waits for nothing."""
     note: str
-    live: int | None
-    """Processes that it waits for."""
-    readings: int | None
     curve: tuple[Point, ...]
+    indices: tuple[int | None, ...]
+    """Of the GPUs in the curve; None, or not there: it is not told which one that is."""
 
     @property
     def live_now(self) -> bool:
@@ -65,12 +63,10 @@ def parse(source: Any, name: str) -> Action | None:
         attempt=made,
         run=attempt.name(source, "run") or None,
         step=reading.text(progress, "step", 40),
-        step_boot_s=reading.number(progress, "step_boot_s"),
         deadline_boot_s=reading.number(progress, "deadline_boot_s"),
         note=reading.text(progress, "note"),
-        live=reading.count(progress, "live"),
-        readings=reading.count(progress, "readings"),
         curve=points(reading.sequence(progress, "curve")),
+        indices=indices(reading.sequence(progress, "indices")),
     )
 
 
@@ -85,8 +81,13 @@ def points(source: list[Any] | None) -> tuple[Point, ...]:
     return tuple(found)
 
 
-def accepted(source: dict[str, Any] | None) -> dict[str, int]:
-    """{UUID: bytes} of an accepted idle baseline."""
+def indices(source: list[Any] | None) -> tuple[int | None, ...]:
+    """Of the GPUs in a curve, in its order."""
+    return tuple(reading.count({"": one}, "") for one in (source or [])[:_MAX_GPUS])
+
+
+def baseline(source: dict[str, Any] | None) -> dict[str, int]:
+    """{UUID: bytes} of an idle baseline, recorded or accepted."""
     found = {}
     for uuid in list(source or {})[:_MAX_GPUS]:
         size = reading.count(source, uuid)

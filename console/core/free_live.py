@@ -11,6 +11,8 @@ from pipeline.contract import events, telemetry
 
 _LEVELS = "▁▂▃▄▅▆▇█"
 _NONE, _ZERO = "?", "·"
+_FAR_S = 3600.0
+"""From here on the end of a wait is a limit of the host's, and nothing that a person waits for."""
 WORDS = {
     "SURVEY": "look at GPUs and processes",
     "PLAN": "compare with what was confirmed",
@@ -61,6 +63,12 @@ def in_frame(action: Action) -> list[dict[str, Any]]:
     return [one.detail for one in action.attempt.events]
 
 
+def joined(known: list[dict[str, Any]], more: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """``known``, and of ``more`` what is newer: a frame tells the newest events, an answer all there were when it was made."""
+    newest_s = max((reading.number(one, "boot_s") or 0.0 for one in known), default=float("-inf"))
+    return [*known, *(one for one in more if (reading.number(one, "boot_s") or 0.0) > newest_s)]
+
+
 def newest_event_s(action: Action) -> float | None:
     """Host time of the newest event: tells whether there are new ones."""
     return action.attempt.events[-1].boot_s if action.attempt.events else None
@@ -72,7 +80,7 @@ def countdown(action: Action, now_boot_s: float | None) -> str:
     if action.deadline_boot_s is not None and now_boot_s is not None:
         left = action.deadline_boot_s - now_boot_s
     words = [action.note]
-    if left is not None:
+    if left is not None and left < _FAR_S:
         words.append(f"{fmt.duration(left)} left at most" if left > 0 else "its time is over")
     return ", ".join(one for one in words if one)
 

@@ -1,6 +1,6 @@
 """What a GPU holds, in words: 0 is only said of 0, and an idle baseline that was accepted is called that, everywhere."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from console.core import fmt
 from pipeline.contract import free
@@ -11,6 +11,12 @@ ACCEPTED = "baseline accepted"
 def is_accepted(used_bytes: float | None, accepted_bytes: int | None) -> bool:
     """Whether it holds something, and no more than the operator accepted of it as idle."""
     return used_bytes is not None and accepted_bytes is not None and free.mib(int(used_bytes)) > 0 and used_bytes <= accepted_bytes
+
+
+def to_accept(recorded: Mapping[str, int], accepted: Mapping[str, int]) -> dict[str, int]:
+    """{UUID: bytes} as recorded, while a GPU of it is not at 0 MiB and that much was not accepted yet; else {}: nothing is to be asked."""
+    open_ones = [uuid for uuid, size in recorded.items() if free.mib(size) > 0 and size > accepted.get(uuid, 0)]
+    return dict(recorded) if open_ones else {}
 
 
 def held(used_bytes: float | None, accepted_bytes: int | None = None) -> str:

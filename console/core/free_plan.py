@@ -3,7 +3,7 @@
 The plan is kept as it came, since its digest is over that; what is shown is read out of it. Nothing here asks anybody.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -14,7 +14,7 @@ from pipeline.contract import free
 Key = tuple[int, int]
 """Pid and start ticks: one process of this boot."""
 
-_MAX_ROWS, _MAX_TITLE, _MAX_WHY = 2000, 300, 400
+MAX_ROWS, _MAX_TITLE, _MAX_WHY = 2000, 300, 400
 _WHOSE = {
     "ours, this run": "this run",
     "ours, another run": "another run",
@@ -66,6 +66,8 @@ class Row(msgspec.Struct, frozen=True):
             return self.why_not or "it is not ended from here"
         if self.chosen:
             return "proposed: this run's own" if self.whose == "this run" else "proposed: an attempt that has ended left it"
+        if self.whose == "this run":
+            return "this run's own, not proposed: its service keeps others' too"
         return "not this run's, so not proposed" if self.whose != "another run" else "another run's, which lives, so not proposed"
 
     @property
@@ -95,7 +97,7 @@ class Plan(msgspec.Struct, frozen=True):
         return free.phrase(self.source["label"], free.select(self.source["rows"], [list(one) for one in selection]))
 
     def proposed(self) -> frozenset[Key]:
-        return frozenset(one.key for one in self.rows if one.chosen and one.key is not None)
+        return self._whole(one.key for one in self.rows if one.chosen and one.key is not None)
 
     def killable(self) -> frozenset[Key]:
         return frozenset(one.key for one in self.rows if one.killable and one.key is not None)
@@ -104,8 +106,8 @@ class Plan(msgspec.Struct, frozen=True):
         return [one for one in self.rows if one.key in selection]
 
     def keep(self, selection: Collection[Key]) -> frozenset[Key]:
-        """Of a selection out of an earlier plan, what this one still allows."""
-        return self.killable() & frozenset(selection)
+        """Of a selection out of an earlier plan, what this one still allows, with what would end together with that."""
+        return self._whole(self.killable() & frozenset(selection))
 
     def together(self, key: Key) -> frozenset[Key]:
         """The row and all that end with it: stopping a service ends every process of it, so they are chosen together or not at all."""
@@ -115,15 +117,19 @@ class Plan(msgspec.Struct, frozen=True):
         mine = [one for one in self.rows if one is row or (row.manager and one.killable and one.manager == row.manager)]
         return frozenset(one.key for one in mine if one.key is not None)
 
-    def order(self, selection: Collection[Key], phrase: str) -> dict[str, Any]:
-        """What the host is asked to do."""
-        return {"plan": self.source, "selection": [list(one) for one in sorted(selection)], "phrase": phrase}
+    def _whole(self, keys: Iterable[Key]) -> frozenset[Key]:
+        return frozenset().union(*(self.together(one) for one in keys))
+
+    def order(self, selection: Collection[Key], phrase: str, release_s: float | None = None) -> dict[str, Any]:
+        """What the host is asked to do. ``release_s``: how long memory may stand still; None: as long as the host sees fit."""
+        times = {} if release_s is None else {"times": {"release_s": release_s}}
+        return {"plan": self.source, "selection": [list(one) for one in sorted(selection)], "phrase": phrase, **times}
 
 
 def parse(source: Any) -> Plan | None:
     """None when it is no plan that could be confirmed."""
     rows = reading.sequence(source, "rows")
-    if not isinstance(source, dict) or rows is None or len(rows) > _MAX_ROWS or not isinstance(source.get("label"), str):
+    if not isinstance(source, dict) or rows is None or len(rows) > MAX_ROWS or not isinstance(source.get("label"), str):
         return None
     try:
         free.phrase(source["label"], free.select(rows, free.killable(rows)))
@@ -144,7 +150,7 @@ def parse(source: Any) -> Plan | None:
         digest=reading.text(source, "digest"),
         surveyed_boot_s=when,
         memory=tuple(
-            (index, reading.text(one, "uuid"), reading.number(one, "used_bytes"))
+            (index, reading.text(one, "uuid"), reading.count(one, "used_bytes"))
             for one in reading.sequence(source, "gpus") or []
             if (index := reading.count(one, "index")) is not None
         ),

@@ -12,7 +12,7 @@ _LONG = 2000
 
 
 class GpuEnd(msgspec.Struct, frozen=True):
-    """What is proven of one GPU. Bytes; None: not read."""
+    """What is proven of one GPU. Bytes; None: not read, or no size that can be."""
 
     index: int
     uuid: str
@@ -36,7 +36,7 @@ class GpuEnd(msgspec.Struct, frozen=True):
 
 def gpus(receipt: dict[str, Any]) -> list[GpuEnd]:
     """In the order of their indices."""
-    before = {reading.text(one, "uuid"): reading.number(one, "used_bytes") for one in reading.sequence(receipt, "before") or [] if one}
+    before = {reading.text(one, "uuid"): reading.count(one, "used_bytes") for one in reading.sequence(receipt, "before") or []}
     found = []
     for one in reading.sequence(receipt, "gpus") or []:
         index = reading.count(one, "index")
@@ -51,7 +51,7 @@ def gpus(receipt: dict[str, Any]) -> list[GpuEnd]:
                 index=index,
                 uuid=uuid,
                 before=before.get(uuid),
-                readings=tuple(reading.number({"": value}, "") for value in used[:20]),
+                readings=tuple(reading.count({"": value}, "") for value in used[:20]),
                 verdict=verdict if verdict in (free.FREE, free.NOT_FREE, free.CANNOT_TELL) else free.CANNOT_TELL,
                 kind=kind,
                 detail=reading.text(one, "detail", _MAX) + (f"; {finding}" if finding else ""),
@@ -70,6 +70,11 @@ def outcome(receipt: dict[str, Any]) -> str:
     return reading.text(receipt, "outcome", 40)
 
 
+def word(receipt: dict[str, Any]) -> str:
+    """What it came to, in a word or two: the verdict once it went through, else its outcome."""
+    return (reading.text(receipt, "verdict", 40) if outcome(receipt) == free.DONE else "") or outcome(receipt)
+
+
 def changed(receipt: dict[str, Any]) -> list[str]:
     """What was not as confirmed, a line each; nothing was done then."""
     if outcome(receipt) != free.PLAN_CHANGED:
@@ -83,10 +88,12 @@ def acceptable(receipt: dict[str, Any]) -> dict[str, int]:
         return {}
     found = {}
     for one in reading.sequence(receipt, "gpus") or []:
+        if not isinstance(one, dict):
+            return {}
         used = [reading.count({"": value}, "") for value in reading.sequence(one, "used_bytes") or []]
         provable = one.get("complete") is True and not one.get("holders") and not one.get("looks_on")
         known = [value for value in used if value is not None]
-        if one.get("kind") not in (free.ZERO, free.BASELINE) or not provable or len(known) != len(used) or not known:
+        if one.get("kind") not in (free.ZERO, free.BASELINE) or not provable or not len(known) == len(used) == free.READINGS:
             return {}
         if max(known) > free.IDLE_CAP_BYTES:
             return {}
@@ -168,7 +175,7 @@ def sections(receipt: dict[str, Any]) -> list[tuple[str, list[str]]]:
     wide = max((len(_readings(one)) for one in ends), default=0), max((len(one.word) for one in ends), default=0)
     table = [f"{one.index:>2}  {_mib(one.before):>7} -> {_readings(one):<{wide[0]}}  {one.word:<{wide[1]}}  {one.detail}" for one in ends]
     found = [
-        ("GPU, MiB before -> in five readings", table),
+        (f"GPU, MiB before -> {_how_often(ends)}", table),
         ("processes", [f"{who}: {fate}" for who, fate in processes(receipt)]),
         ("services", services(receipt)),
         ("came since the confirmation, got no signal", newcomers(receipt)),
@@ -179,6 +186,11 @@ def sections(receipt: dict[str, Any]) -> list[tuple[str, list[str]]]:
         ("to copy, not run from here", last_resorts(receipt)),
     ]
     return [(heading, lines) for heading, lines in found if lines]
+
+
+def _how_often(ends: list[GpuEnd]) -> str:
+    counts = {len(one.readings) for one in ends}
+    return "in five readings" if counts == {free.READINGS} else "as read, not five times"
 
 
 def _readings(one: GpuEnd) -> str:

@@ -4,9 +4,7 @@ from collections.abc import Collection
 
 from console.core import fmt, free_memory
 from console.core.free_plan import Key, Plan, Row
-
-GRACE_S, SERVICE_S, RELEASE_S, KILL_S = 30, 45, 120, 10
-"""As the host has them (``pipeline.host.free_gpus.Times``): told before it acts."""
+from pipeline.contract import free
 
 
 def summary(plan: Plan, accepted: dict[str, int] | None = None) -> str:
@@ -29,15 +27,15 @@ def steps(plan: Plan, selection: Collection[Key]) -> list[tuple[str, str]]:
     rows = plan.selected(selection)
     services = sorted({one.manager for one in rows if one.manager})
     told = [("SURVEY", "looks again; does nothing if it differs from this plan")]
-    told += [("STOP", f"stops {one}, up to {SERVICE_S} s; looks again") for one in services]
+    told += [("STOP", f"stops {one}, up to {free.SERVICE_S:.0f} s; looks again") for one in services]
     if rows:
         signalled = [one for one in rows if not one.manager]
         also = " and what its service leaves" if services else ""
         many = f"{len(signalled)} process{'es' if len(signalled) != 1 else ''}" if signalled or not services else "what the services leave"
         told += [
-            ("TERM", f"one SIGTERM each to {many}{also if signalled else ''}; {GRACE_S} s grace"),
-            ("KILL", f"looks again; SIGKILL to those that stay, {KILL_S} s; never to new ones"),
-            ("WAIT", f"while memory falls; at most {RELEASE_S} s without progress"),
+            ("TERM", f"one SIGTERM each to {many}{also if signalled else ''}; {free.GRACE_S:.0f} s grace"),
+            ("KILL", f"looks again; SIGKILL to those that stay, {free.KILL_S:.0f} s; never to new ones"),
+            ("WAIT", f"while memory falls; at most {free.RELEASE_S:.0f} s without progress"),
         ]
     count = len(plan.memory)
     return [*told, ("VERIFY", f"5 readings, 1 s apart: free is 0 MiB on all {count}, nobody on them")]

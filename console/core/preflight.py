@@ -1,11 +1,12 @@
 """A preflight as the host told it: its lines, safe to print, and what they come to."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
-from console.core import reading
-from pipeline.contract import free, preflight
+from console.core import free_memory, reading
+from pipeline.contract import preflight
 
 _MAX_LINES = 200
 _MAX_CHARS = 2000
@@ -41,40 +42,63 @@ class Baseline(msgspec.Struct, frozen=True):
     @property
     def open(self) -> bool:
         """Whether there is something to accept."""
-        return any(size >= free.MIB and size > self.accepted.get(uuid, 0) for uuid, size in self.recorded.items())
+        return bool(free_memory.to_accept(self.recorded, self.accepted))
 
 
 class Report(msgspec.Struct, frozen=True):
-    checks: tuple[Check, ...]
+    lines: tuple[Check, ...]
     baseline: Baseline | None = None
+    doubts: tuple[Check, ...] = ()
+    """Why it is not as good as its lines."""
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        return self.lines + self.doubts
 
     @property
     def ok(self) -> bool | None:
-        return preflight.verdict([{"ok": one.ok} for one in self.checks])
+        return _verdict(self.checks)
 
     def with_gpus_of(self, other: "Report") -> "Report":
         """The other one's lines about GPUs in place of these."""
-        return Report(tuple(one for one in self.checks if not one.gpu) + tuple(one for one in other.checks if one.gpu), other.baseline)
+        lines = tuple(one for one in self.lines if not one.gpu) + tuple(one for one in other.lines if one.gpu)
+        return Report(lines, other.baseline, self.doubts + other.doubts)
 
 
 def parse(reply: Any, host: str, stage: str, run: str) -> Report:
-    """Whatever it holds, nothing raises. What stands for names in the host's advice is filled in."""
-    lines = [one for one in (reading.sequence(reply, "lines") or [])[:_MAX_LINES] if isinstance(one, dict)]
+    """Whatever it holds, nothing raises, and nothing that cannot be understood makes it better: it is told as a check of its own.
+
+    What stands for names in the host's advice is filled in.
+    """
+    told = reading.sequence(reply, "lines") or []
+    lines = [one for one in told if isinstance(one, dict)][:_MAX_LINES]
     names = {"HOST": host, "STAGE": stage, "RUN": run}
     baseline = next((found for one in lines if (found := reading.mapping(one, "baseline")) is not None), None)
-    return Report(
-        tuple(
-            Check(
-                name=reading.text(one, "check") or "?",
-                ok=reading.flag(one, "ok"),
-                evidence=reading.text(one, "evidence", _MAX_CHARS),
-                what_to_do=" ".join(names.get(word, word) for word in reading.text(one, "what_to_do", _MAX_CHARS).split(" ")),
-                gpu=reading.flag(one, "gpu") is True,
-            )
-            for one in lines
-        ),
-        None if baseline is None else Baseline(_bytes(baseline, "recorded"), _bytes(baseline, "accepted")),
+    checks = tuple(
+        Check(
+            name=reading.text(one, "check") or "?",
+            ok=reading.flag(one, "ok"),
+            evidence=reading.text(one, "evidence", _MAX_CHARS),
+            what_to_do=" ".join(names.get(word, word) for word in reading.text(one, "what_to_do", _MAX_CHARS).split(" ")),
+            gpu=reading.flag(one, "gpu") is True,
+        )
+        for one in lines
     )
+    known = None if baseline is None else Baseline(_bytes(baseline, "recorded"), _bytes(baseline, "accepted"))
+    return Report(checks, known, tuple(_doubts(reply, checks, len(told) - len(lines))))
+
+
+def _doubts(reply: Any, checks: tuple[Check, ...], unread: int) -> list[Check]:
+    found = [Check("other lines", None, f"{unread} of the host's lines were not understood, or are too many", "", False)] if unread else []
+    verdict, ours = reading.flag(reply, "verdict"), _verdict((*checks, *found))
+    if (verdict is False and ours is not False) or (verdict is None and ours is True):
+        word = "not ok" if verdict is False else "cannot tell"
+        found.append(Check("the host's verdict", verdict, f"{word}, though no line that it told says so", "", False))
+    return found
+
+
+def _verdict(checks: Iterable[Check]) -> bool | None:
+    return preflight.verdict([{"ok": one.ok} for one in checks])
 
 
 def summary(report: Report) -> str:

@@ -32,7 +32,8 @@ def steps(source: Iterable[dict[str, Any]]) -> list[Step]:
         if reading.text(event, "kind", 40) != events.STEP:
             continue
         name = reading.text(event, "step", 40)
-        inner = name in free_live.WORDS and name != CONFIRMED
+        freeing = any(one.name == transition.FREE and one.result is None for one in found)
+        inner = name in free_live.WORDS and (name != CONFIRMED or freeing)
         if event.get("begins") is True:
             found.append(Step(name, _what(event, name), "", None, None, inner))
             continue
@@ -89,22 +90,25 @@ def banner(view: HostView | None, run: str | None, now_s: float | None) -> str:
     of = f" of run {one.run}" if one.run and one.run != run else ""
     if one.live_now:
         if is_armed(one):
-            return f"ARMED{of} by {one.attempt.by or 'unknown'}: {_confirmed(one)}; t shows it, and disarms"
+            return f"ARMED{of}, t disarms: {_confirmed(one)}; by {one.attempt.by or 'unknown'}"
         told = free_live.countdown(one, now_s)
-        return f"TRANSITION{of}: {standing(one)}{f', {told}' if told else ''}; t shows it"
+        return f"TRANSITION{of}, t shows it: {standing(one)}{f', {told}' if told else ''}"
     if not of and _is_news(one, view):
         if words := alert(one):
-            return f"ALERT: the transition stopped at {reading.text(one.told, 'stopped_at', 40)}: {words}; t shows it"
+            return f"ALERT, t shows it: the transition stopped at {reading.text(one.told, 'stopped_at', 40)}: {words}"
         if one.attempt.ended and not one.attempt.done and one.attempt.state != telemetry.REFUSED:
-            return f"the transition did not get through: {standing(one)}; t shows it"
+            return f"the transition did not get through, t shows it: {standing(one)}"
     return ""
 
 
 def _is_news(one: Action, view: HostView) -> bool:
-    """Until a stage was started after it."""
-    ended_s = one.attempt.ended_boot_s
+    """Until a stage was started after it. Where nothing recorded its end, that came after the last sign of it."""
+    signs = (one.attempt.heartbeat_boot_s, free_live.newest_event_s(one), one.attempt.started_boot_s)
+    last_s = one.attempt.ended_boot_s
+    if last_s is None:
+        last_s = 0.0 if one.attempt.state == telemetry.LOST_REBOOT else max((at for at in signs if at is not None), default=None)
     begun = [stage.started_boot_s for stage in (view.stages or {}).values() if stage.started_boot_s is not None]
-    return ended_s is not None and not any(at > ended_s for at in begun)
+    return last_s is None or not any(at > last_s for at in begun)
 
 
 def _confirmed(one: Action) -> str:

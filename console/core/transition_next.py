@@ -10,7 +10,8 @@ from pipeline.contract import transition
 from pipeline.contract.stages import STAGES
 
 GOAL = chain.DATA_STAGES[-1]
-_BEFORE = "generate"
+BEFORE = "generate"
+"""Where the way to the goal begins: nothing before it needs its GPUs."""
 
 
 class Next(NamedTuple):
@@ -49,15 +50,15 @@ def of(view: HostView | None, resolved: dict[str, Any], before: str | None = Non
     if before is None and not gates.reads_prepared(resolved):
         return f"{GOAL} reads data from elsewhere, so nothing leads to it here: start it by itself"
     if before is None:
-        before = _BEFORE if _stands(view.stages.get(_BEFORE)) else gates.SERVER
+        before = BEFORE if _stands(view.stages.get(BEFORE)) else gates.SERVER
     stages = after(before)
     if not stages:
-        return f"nothing that needs the GPUs follows {before}"
+        return f"nothing that needs the GPUs follows {before}{_unbuilt(before)}"
     goal = view.stages.get(stages[-1])
     if goal is not None and goal.live:
         return f"{goal.stage} runs already"
     if goal is not None and goal.fresh and all(_fresh(view.stages.get(one)) for one in stages[:-1]):
-        return f"{', '.join(stages)} done: nothing is next"
+        return f"{', '.join(stages)} done: nothing is next{_unbuilt(goal.stage)}"
     one = view.stages.get(before)
     if not _stands(one):
         state = f"is {one.state}" if one is not None else "has not run in this run"
@@ -66,6 +67,13 @@ def of(view: HostView | None, resolved: dict[str, Any], before: str | None = Non
         return f"{before} {state}: there is nothing to go on from"
     assert one is not None
     return Next(before, stages, one.live and not STAGES[before].service)
+
+
+def _unbuilt(before: str) -> str:
+    """What comes after a stage, where this version cannot do it."""
+    names = list(STAGES)
+    after_it = names[names.index(before) + 1 :]
+    return f"; {after_it[0]} is not in this version of eaglewatch" if after_it and not STAGES[after_it[0]].built else ""
 
 
 def proposed(view: HostView | None, resolved: dict[str, Any]) -> Next | None:

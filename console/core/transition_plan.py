@@ -51,9 +51,10 @@ class TransitionPlan(msgspec.Struct, frozen=True):
     def phrase(self, armed: bool) -> str:
         return self.phrase_armed if armed else self.phrase_now
 
-    def order(self, armed: bool, phrase: str, override: str | None = None) -> dict[str, Any]:
-        """What a launch takes."""
-        return {"plan": self.source, "phrase": phrase, "armed": armed, "override": override}
+    def order(self, armed: bool, phrase: str, override: str | None = None, release_s: float | None = None) -> dict[str, Any]:
+        """What a launch takes. ``release_s``: how long memory may stand still; None: as long as the host sees fit."""
+        times = {} if release_s is None else {"times": {"release_s": release_s}}
+        return {"plan": self.source, "phrase": phrase, "armed": armed, "override": override, **times}
 
 
 def parse(source: Any) -> TransitionPlan | None:

@@ -50,7 +50,7 @@ def sections(receipt: dict[str, Any]) -> list[tuple[str, list[str]]]:
     alert, override = reading.text(receipt, "alert", _MAX), reading.text(receipt, "override", _MAX)
     freed = reading.mapping(receipt, "free")
     found = [
-        ("ALERT, somebody else holds the GPUs", [alert] if alert else []),
+        ("ALERT, the GPUs are held", [alert] if alert else []),
         ("steps", [f"{marks.get(state, '?  ')} {name:<{wide}}  {said}" for name, state, said in told]),
         ("to go on", [goes_on] if goes_on else []),
         ("preflight, what was not ok", failed_checks(receipt)),

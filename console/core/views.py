@@ -109,6 +109,8 @@ class HostView(msgspec.Struct, frozen=True):
     """How the host's actions stand: what lives, else the newest."""
     baseline_accepted: dict[str, int] = {}
     """Bytes by UUID that idle GPUs may hold: accepted by the operator for the watched run."""
+    baseline_recorded: dict[str, int] = {}
+    """Bytes by UUID that provably idle GPUs held, recorded since the host's boot."""
 
     def age_s(self, fact_boot_s: float | None, frame_age_s: float | None) -> float | None:
         """Age of a fact in this frame, given the frame's own age; None when either time is unknown, or the fact is from the future."""
@@ -150,7 +152,8 @@ def parse(frame: Any) -> HostView | None:
         control=control.parse(frame.get("control")),
         dropped_frames=reading.count(dropped, "frames"),
         actions=action.parse_all(reading.mapping(frame, "actions")),
-        baseline_accepted=action.accepted(reading.mapping(frame, "baseline_accepted")),
+        baseline_accepted=action.baseline(reading.mapping(frame, "baseline_accepted")),
+        baseline_recorded=action.baseline(reading.mapping(frame, "baseline_recorded")),
         broken=sanitize.line("; ".join(str(one) for one in (reading.sequence(frame, "broken") or [])[:_MAX_BROKEN]), 500),
     )
 

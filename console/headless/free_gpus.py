@@ -1,7 +1,8 @@
 """``eaglewatch free-gpus``: show who holds a host's GPUs, and after the typed phrase have the host free them, with proof."""
 
 import argparse
-import asyncio
+import functools
+import shlex
 from collections.abc import Coroutine
 from typing import Any
 
@@ -9,24 +10,15 @@ from console.config import Host
 from console.core import free_live, free_plan, free_receipt, reading
 from console.core.action import Action
 from console.core.free_plan import Key, Plan
-from console.headless import free_lines, freeing, hosts
-from console.headless.output import CannotTellError, FailedError, Output, Result
+from console.headless import actions, free_lines, freeing, hosts
+from console.headless.actions import Following, Way
+from console.headless.output import CannotTellError, Output, Result
 from console.headless.session import Session
-from console.remote import errors
-from console.remote.errors import AgentError
-from pipeline.contract import free, telemetry
+from pipeline.contract import free
 from pipeline.errors import UserError
 
-PATIENCE_S = 30.0
-"""For a frame that tells of the action after its launch."""
-_CODES = (
-    free.EXIT_FREE,
-    free.EXIT_FAILED,
-    free.EXIT_USAGE,
-    free.EXIT_CANNOT_TELL,
-    free.EXIT_BASELINE,
-    free.EXIT_HELD,
-)
+_ONLY_CONFIRM = ("digest", "release_s")
+_ONLY_PLANS = ("select", "all", "gpus")
 
 
 def command(arguments: argparse.Namespace, output: Output) -> Coroutine[Any, Any, int]:
@@ -34,27 +26,36 @@ def command(arguments: argparse.Namespace, output: Output) -> Coroutine[Any, Any
         raise UserError("--accept-baseline: a baseline is accepted for a run; name it with --run")
     if arguments.accept_baseline and arguments.plan:
         raise UserError("--accept-baseline: what idle GPUs hold is only known after --confirm; --plan has changed nothing")
+    if arguments.accept_baseline and arguments.cancel:
+        raise UserError("--accept-baseline: what is cancelled proves nothing of idle GPUs")
+    actions.refuse_idle(arguments, _ONLY_CONFIRM if arguments.plan else _ONLY_CONFIRM + _ONLY_PLANS)
+    if arguments.confirm is not None and (arguments.all or arguments.select) and not arguments.digest:
+        raise UserError(
+            "--confirm with --all or --select needs --digest PLAN, so that only what --plan showed is ended; it prints the command"
+        )
     return _free(arguments, hosts.find(arguments.host, output), output)
 
 
 async def _free(arguments: argparse.Namespace, host: Host, output: Output) -> int:
     async with Session(host, output, arguments.run, interval_s=0.5) as session:
         await session.connect()
+        following = Following(session, output, _way(arguments))
+        await session.until(lambda: session.store.view is not None, actions.PATIENCE_S)
+        more = functools.partial(_more, session, arguments, output)
         if arguments.show or arguments.cancel:
-            newest = await _newest(session, arguments.host)
+            newest = _newest(following, arguments)
             if arguments.cancel:
-                await _cancel(session, arguments.host, newest, output)
-            return await _follow(session, arguments, output, newest.attempt.id)
+                await following.cancel(arguments.host, newest, f"no GPUs of {arguments.host} are being freed now")
+            return await following.follow(newest.run, newest.attempt.id, more)
         plan = await _plan(session, arguments, host)
         try:
             selection = free_plan.pick(plan, arguments.select, arguments.all)
         except ValueError as error:
             raise UserError(f"--select: {error}") from None
         if arguments.plan:
-            return _show_plan(arguments.host, plan, selection, output)
+            return _show_plan(session, arguments, plan, selection, output)
         attempt = await _launch(session, arguments, plan, selection, output)
-        await session.until(lambda: _mine(session, attempt) is not None, PATIENCE_S)
-        return await _follow(session, arguments, output, attempt)
+        return await following.follow(reading.text(plan.source, "run", 100) or None, attempt, more)
 
 
 async def _plan(session: Session, arguments: argparse.Namespace, host: Host) -> Plan:
@@ -74,13 +75,27 @@ async def _plan(session: Session, arguments: argparse.Namespace, host: Host) -> 
     return await freeing.survey(session, host, label, arguments.run, sorted(set(uuids)))
 
 
-def _show_plan(host: str, plan: Plan, selection: frozenset[Key], output: Output) -> int:
-    for line in free_lines.plan(host, plan, selection):
-        output.data(line)
+def _show_plan(session: Session, arguments: argparse.Namespace, plan: Plan, selection: frozenset[Key], output: Output) -> int:
+    command = _command(arguments, plan, selection)
+    _print(session, arguments, plan, selection, output)
     code = free.EXIT_CANNOT_TELL if plan.trouble else free.EXIT_FREE
     told = {"plan": plan.source, "selection": sorted(map(list, selection)), "phrase": plan.phrase(selection), "digest": plan.digest}
-    output.json({**Result(code, plan.simulated, {}, plan.trouble).to_json(), **told})
+    output.json({**Result(code, plan.simulated, {}, plan.trouble).to_json(), **told, "command": command})
     return code
+
+
+def _print(session: Session, arguments: argparse.Namespace, plan: Plan, selection: frozenset[Key], output: Output) -> None:
+    accepted = session.store.view.baseline_accepted if session.store.view and arguments.run else {}
+    for line in free_lines.plan(arguments.host, plan, selection, accepted, _command(arguments, plan, selection)):
+        output.data(line)
+
+
+def _command(arguments: argparse.Namespace, plan: Plan, selection: frozenset[Key]) -> str:
+    """What is to be typed to confirm this plan, and no other one."""
+    words = ["eaglewatch", "free-gpus", arguments.host, *(["--run", arguments.run] if arguments.run else [])]
+    words += ["--gpus", *arguments.gpus] if arguments.gpus else []
+    words += ["--all"] if arguments.all else ["--select", *map(str, arguments.select)] if arguments.select else []
+    return shlex.join([*words, "--digest", plan.digest, "--confirm", plan.phrase(selection)])
 
 
 async def _launch(session: Session, arguments: argparse.Namespace, plan: Plan, selection: frozenset[Key], output: Output) -> str:
@@ -92,97 +107,38 @@ async def _launch(session: Session, arguments: argparse.Namespace, plan: Plan, s
     elif phrase != plan.phrase(selection):
         why = f"the phrase {phrase!r} does not fit what is there now"
     if why:
-        for line in free_lines.plan(arguments.host, plan, selection):
-            output.data(line)
+        _print(session, arguments, plan, selection, output)
         raise UserError(f"{why}; nothing was done. Read the plan, and confirm that one")
     if plan.trouble:
         raise CannotTellError(f"these are not the expected GPUs: {plan.trouble}; nothing was done")
-    return await freeing.launch(session, arguments.host, plan, selection, phrase)
+    return await freeing.launch(session, arguments.host, plan, selection, phrase, release_s=arguments.release_s)
 
 
-async def _newest(session: Session, host: str) -> Action:
-    await session.until(lambda: session.store.view is not None, PATIENCE_S)
-    one = session.store.view.actions.get(free.ACTION) if session.store.view else None
-    if one is None:
-        raise UserError(f"no GPUs were freed on {host} yet, as far as it keeps record")
-    return one
+def _way(arguments: argparse.Namespace) -> Way:
+    run = f" --run {arguments.run}" if arguments.run else ""
+    return Way(
+        action=free.ACTION,
+        show=f"eaglewatch free-gpus {arguments.host}{run} --show",
+        plan="--plan",
+        standing=free_live.standing,
+        receipt=free_lines.receipt,
+        line=free_receipt.line,
+    )
 
 
-async def _cancel(session: Session, host: str, newest: Action, output: Output) -> None:
-    if not newest.live_now:
-        raise UserError(f"no GPUs of {host} are being freed now; the newest: {free_live.standing(newest)}")
-    state = await freeing.stop(session, host, newest.run, newest.attempt.id)
-    output.say(f"eaglewatch: its stop was asked for: it is {state}")
+def _newest(following: Following, arguments: argparse.Namespace) -> Action:
+    whose = f"for run {arguments.run}, or for none" if arguments.run else "for no run (--run NAME: for that run)"
+    return following.known(f"no GPUs were freed on {arguments.host} {whose} yet, as far as it keeps record")
 
 
-def _mine(session: Session, attempt: str) -> Action | None:
-    one = session.store.view.actions.get(free.ACTION) if session.store.view else None
-    return one if one is not None and one.attempt.id == attempt else None
-
-
-async def _follow(session: Session, arguments: argparse.Namespace, output: Output, attempt: str) -> int:
-    """Tell its steps until it has ended, and then its receipt. Interrupted, the host goes on."""
-    try:
-        ended = await _to_the_end(session, output, attempt)
-        if ended is None:
-            raise CannotTellError(f"how it ended is not known here ({session.now().words}); {_again(arguments)}")
-        return await _conclude(session, arguments, output, ended)
-    except asyncio.CancelledError:
-        raise CannotTellError(f"interrupted; the host goes on. {_again(arguments)}") from None
-
-
-async def _to_the_end(session: Session, output: Output, attempt: str) -> Action | None:
-    told: set[tuple[Any, ...]] = set()
-    while True:
-        one = _mine(session, attempt)
-        for event in free_live.in_frame(one) if one is not None else []:
-            key = (event.get("boot_s"), event.get("step"), event.get("begins"))
-            if event.get("kind") == "step" and key not in told:
-                told.add(key)
-                _tell(output, event)
-        if one is not None and one.attempt.ended:
-            return one
-        if session.over or (one is None and session.store.view is not None and free.ACTION in session.store.view.actions):
-            return None
-        await session.wait(0.5)
-
-
-def _tell(output: Output, event: dict[str, Any]) -> None:
-    for step in free_live.steps([event]):
-        if step.result is None:
-            output.data(f"{step.name:<12}  {step.what}")
-        else:
-            output.data(f"{step.name:<12}  -> {step.result}")
-        output.json({"step": step.name, "begins": step.result is None, "result": step.result, "seconds": step.seconds})
-
-
-async def _conclude(session: Session, arguments: argparse.Namespace, output: Output, ended: Action) -> int:
-    """Print the receipt, accept the baseline where that was asked for, and give the exit code."""
-    try:
-        found = await freeing.receipt(session, ended.run, ended.attempt.id)
-    except AgentError as error:
-        if error.kind != errors.MISSING:
-            raise
-        found = {}
-    simulated = session.store.simulated
-    if not found:
-        line = free_live.standing(ended)
-        code = exit_code(ended, found)
-        output.data(f"{'SIMULATED  ' if simulated else ''}{line}")
-        for step in free_live.steps(free_live.in_frame(ended)):
-            output.data(f"  {step.name:<12} {step.result if step.result is not None else 'had begun'}")
-        raise FailedError(line) if code == free.EXIT_FAILED else CannotTellError(line) if code == free.EXIT_CANNOT_TELL else UserError(line)
-    for line in free_lines.receipt(found, simulated):
-        output.data(line)
-    code, accepted = exit_code(ended, found), {}
+async def _more(session: Session, arguments: argparse.Namespace, output: Output, found: dict[str, Any]) -> dict[str, Any]:
+    """Accept the baseline where that was asked for; else say that it can be."""
+    accepted = {}
     if arguments.accept_baseline:
         accepted = await _accept(session, arguments, output, found)
     elif free_receipt.acceptable(found):
         output.say("eaglewatch: this idle baseline can be accepted for a run: --show --accept-baseline --run RUN; that never makes it 0")
-    error = "" if code == free.EXIT_FREE else free_receipt.line(found)
-    usable = found.get("usable") is True or bool(accepted)
-    output.json({**Result(code, simulated, {}, error).to_json(), "receipt": found, "usable": usable})
-    return code
+    return {"usable": found.get("usable") is True or bool(accepted)}
 
 
 async def _accept(session: Session, arguments: argparse.Namespace, output: Output, found: dict[str, Any]) -> dict[str, int]:
@@ -194,23 +150,3 @@ async def _accept(session: Session, arguments: argparse.Namespace, output: Outpu
     mib = ",".join(str(free.mib(accepted[one.uuid])) for one in free_receipt.gpus(found) if one.uuid in accepted)
     output.data(f"baseline accepted for run {arguments.run}: {mib} MiB, no holder; that is not 0")
     return accepted
-
-
-def exit_code(ended: Action, receipt: dict[str, Any]) -> int:
-    """0 only with the proof in the frame and in the receipt; without a receipt what is known of the attempt."""
-    if receipt:
-        code = reading.count(receipt, "exit_code")
-        if code == free.EXIT_FREE:
-            return code if ended.attempt.done and receipt.get("verified") is True else free.EXIT_CANNOT_TELL
-        return code if code is not None and code in _CODES else free.EXIT_CANNOT_TELL
-    state = ended.attempt.state
-    if state == telemetry.REFUSED:
-        return free.EXIT_USAGE
-    if state in (telemetry.FAILED, telemetry.CRASHED, telemetry.STOPPED, telemetry.LAUNCH_FAILED):
-        return free.EXIT_FAILED
-    return free.EXIT_CANNOT_TELL
-
-
-def _again(arguments: argparse.Namespace) -> str:
-    run = f" --run {arguments.run}" if arguments.run else ""
-    return f"To see what comes of it: eaglewatch free-gpus {arguments.host}{run} --show"

@@ -3,32 +3,33 @@
 from collections.abc import Collection
 from typing import Any
 
-from rich.cells import cell_len, set_cell_size
-
-from console.core import fmt, free_receipt, free_words
+from console.core import cells, fmt, free_receipt, free_words
 from console.core.free_plan import Key, Plan, Row
 
 _HEAD = ("", "pid", "user", "since", "GPUs", "MiB", "whose", "what", "why")
 _MOST = (3, 9, 12, 12, 12, 12, 14, 60, 200)
 
 
-def plan(host: str, found: Plan, selection: Collection[Key]) -> list[str]:
-    """The whole plan: GPUs, who holds them, what would be done in which order, and the phrase."""
+def plan(host: str, found: Plan, selection: Collection[Key], accepted: dict[str, int], command: str) -> list[str]:
+    """The whole plan: GPUs, who holds them, what would be done in which order, and the command that does it.
+
+    ``accepted``: {UUID: bytes} of the run's accepted idle baseline.
+    """
     mark = "SIMULATED  " if found.simulated else ""
-    lines = [f"{mark}GPUs of {host}: {free_words.summary(found)}"]
+    lines = [f"{mark}GPUs of {host}: {free_words.summary(found, accepted)}"]
     if found.trouble:
         lines.append(f"NOT THE EXPECTED GPUs: {found.trouble}; nothing can be freed until that is so")
     lines += [f"! {one}" for one in free_words.blind_spots(found)]
     lines += ["", *table(found, selection), ""] if found.rows else ["", "nobody holds a GPU, as far as was looked", ""]
     lines += [f"{number}. {name}: {what}" for number, (name, what) in enumerate(free_words.steps(found, selection), 1)]
-    return [*lines, "", f"plan {found.digest}; to do this: --confirm {found.phrase(selection)!r}"]
+    return [*lines, "", f"plan {found.digest}; to do this: {command}"]
 
 
 def table(found: Plan, selection: Collection[Key]) -> list[str]:
     """One row a process, and how it would be ended; ``x`` in front of those that are selected."""
     rows = [_HEAD, *(_cells(one, selection) for one in found.rows)]
-    wide = [min(max(cell_len(row[at]) for row in rows), _MOST[at]) for at in range(len(_HEAD))]
-    return [" ".join(_cell(text, wide[at]) for at, text in enumerate(row)).rstrip() for row in rows]
+    wide = [min(max(cells.width(row[at]) for row in rows), _MOST[at]) for at in range(len(_HEAD))]
+    return [" ".join(cells.fit(text, wide[at]) for at, text in enumerate(row)).rstrip() for row in rows]
 
 
 def _cells(row: Row, selection: Collection[Key]) -> tuple[str, ...]:
@@ -46,10 +47,6 @@ def _cells(row: Row, selection: Collection[Key]) -> tuple[str, ...]:
         title,
         row.why + how,
     )
-
-
-def _cell(text: str, columns: int) -> str:
-    return set_cell_size(text, columns) if cell_len(text) <= columns else set_cell_size(text, columns - 1) + "…"
 
 
 def receipt(found: dict[str, Any], simulated: bool) -> list[str]:

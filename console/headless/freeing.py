@@ -6,7 +6,8 @@ All raise StageError: what the host refuses, and what cannot be recorded, which 
 from typing import Any
 
 from console.config import Host
-from console.core import free_plan, reading, sanitize
+from console.core import audit_words, free_plan, reading, sanitize
+from console.core.audit_words import Log
 from console.core.free_plan import Key, Plan
 from console.headless import audit
 from console.headless.output import CannotTellError
@@ -22,20 +23,29 @@ SURVEY_S = 75.0
 async def survey(session: Session, host: Host, label: str, run: str | None, wanted: list[str] | None = None) -> Plan:
     """Who holds the GPUs now, and what would be ended. ``wanted``: UUIDs; None: all."""
     fields = {"label": label, "run": run, "expected_gpus": host.expected_gpus, "gpu_uuids": list(host.gpu_uuids), "wanted": wanted or []}
-    plan = free_plan.parse((await session.link.request("free.plan", SURVEY_S, **fields)).get("plan"))
+    source = (await session.link.request("free.plan", SURVEY_S, **fields)).get("plan")
+    plan = free_plan.parse(source)
+    if plan is None and len(reading.sequence(source, "rows") or []) > free_plan.MAX_ROWS:
+        most = f"more than {free_plan.MAX_ROWS:,} processes hold GPUs or have one open"
+        raise CannotTellError(f"{label}: {most}, too many to show; with --gpus the command free-gpus looks at fewer GPUs at a time")
     if plan is None:
         raise CannotTellError(f"{label}: the host's plan cannot be understood; its host program may be of another version")
     return plan
 
 
-async def launch(session: Session, host: str, plan: Plan, selection: frozenset[Key], phrase: str) -> str:
-    """Have the host do it; the attempt's id once it has begun, or ended. Raises BusyError when another one is at work."""
-    attempt, run = layout.new_attempt_id(), plan.source.get("run") or layout.HOST_RUN
+async def launch(
+    session: Session, host: str, plan: Plan, selection: frozenset[Key], phrase: str, attempt: str = "", release_s: float | None = None
+) -> str:
+    """Have the host do it; the attempt's id once it has begun, or ended. Raises BusyError when another one is at work.
+
+    ``attempt``: its id, for whoever wants to know it before there is an answer.
+    """
+    attempt, run = attempt or layout.new_attempt_id(), plan.source.get("run") or layout.HOST_RUN
     rows = [[one.pid, one.ticks, one.user, one.title[:80]] for one in plan.selected(selection)]
     noted = {"host": host, "run": run, "attempt": attempt, "phrase": phrase, "digest": plan.digest}
     audit.record(free.ACTION, **noted, processes=rows, reply=None)
     try:
-        reply = await session.link.act(run, free.ACTION, attempt, plan.order(selection, phrase), audit.who())
+        reply = await session.link.act(run, free.ACTION, attempt, plan.order(selection, phrase, release_s), audit.who())
     except RemoteError as error:
         audit.record(free.ACTION, **noted, reply=f"error: {error}")
         raise
@@ -64,7 +74,7 @@ async def stop(session: Session, host: str, run: str | None, attempt: str, actio
 
 
 async def accept(session: Session, host: str, run: str, gpus: dict[str, int]) -> dict[str, int]:
-    """Accept for this run what idle GPUs hold, as recorded and shown: {UUID: bytes}."""
+    """Accept for this run what idle GPUs hold, as recorded and shown: {UUID: bytes}. CannotTellError: the answer does not say so."""
     noted = {"host": host, "run": run, "gpus": gpus}
     audit.record("baseline-accept", **noted, reply=None)
     try:
@@ -72,9 +82,13 @@ async def accept(session: Session, host: str, run: str, gpus: dict[str, int]) ->
     except RemoteError as error:
         audit.record("baseline-accept", **noted, reply=f"error: {error}")
         raise
-    audit.record("baseline-accept", **noted, reply="accepted")
     found = reading.mapping(reply, "accepted") or {}
-    return {uuid: size for uuid in found if (size := reading.count(found, uuid)) is not None}
+    accepted = {uuid: size for uuid in found if (size := reading.count(found, uuid)) is not None}
+    if any(accepted.get(uuid) != size for uuid, size in gpus.items()):
+        audit.record("baseline-accept", **noted, reply="not understood")
+        raise CannotTellError(f"{host}: the answer does not say that the baseline was accepted for run {run}; it may have been: look again")
+    audit.record("baseline-accept", **noted, reply="accepted")
+    return accepted
 
 
 async def receipt(session: Session, run: str | None, attempt: str, action: str = free.ACTION) -> dict[str, Any]:
@@ -89,9 +103,15 @@ async def events(session: Session, run: str | None, attempt: str, action: str = 
     return [one for one in reading.sequence(reply, "value") or [] if isinstance(one, dict)]
 
 
-async def host_audit(session: Session) -> list[dict[str, Any]]:
-    """The newest lines of the host's own audit log, oldest first."""
-    return [one for one in reading.sequence(await session.link.request("audit"), "lines") or [] if isinstance(one, dict)]
+async def ended(session: Session, run: str | None, attempt: str, action: str = free.ACTION) -> dict[str, Any]:
+    """Its exit record. Raises AgentError (``missing``) while it has not ended, or when nothing was left to record that."""
+    reply = await session.link.request("read", run=run or layout.HOST_RUN, what="exit", stage=action, attempt=attempt)
+    return reading.mapping(reply, "value") or {}
+
+
+async def host_audit(session: Session) -> Log:
+    """The newest lines of the host's own audit log."""
+    return audit_words.of_reply(await session.link.request("audit"))
 
 
 def label_of(host: str) -> str:

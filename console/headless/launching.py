@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from console.core import reading, sanitize
 from console.core.attempt import holder_text
-from console.headless import audit, run_settings
+from console.headless import audit, gpu_evidence, run_settings
 from console.headless.follow import Followed, attach_command
 from console.headless.output import CannotTellError, FailedError, Output
 from console.headless.run_settings import Wanted
@@ -193,6 +193,7 @@ async def _send(session: Session, order: Order, pending: audit.Pending, output: 
     pending.settle()
     followed = Followed(order.host, order.run, order.stage, pending.attempt)
     _tell(reply, state, followed, output)
+    await gpu_evidence.tell(session, followed, output)
     return followed
 
 

@@ -1,32 +1,33 @@
 """``eaglewatch next``: the next transition of a run as a plan, and after the typed phrase the host does it, step by proven step."""
 
 import argparse
-import asyncio
+import functools
+import shlex
 from collections.abc import Coroutine
 from typing import Any
 
 from console.config import Host
-from console.core import free_live, reading, transition_live, transition_next, transition_receipt
+from console.core import reading, transition_live, transition_next
 from console.core.action import Action
 from console.core.transition_next import Next
 from console.core.transition_plan import TransitionPlan
-from console.headless import freeing, hosts, launching, run_settings, transition_lines, transitions
-from console.headless.output import CannotTellError, FailedError, Output, Result
+from console.headless import actions, freeing, hosts, launching, run_settings, transition_lines, transitions
+from console.headless.actions import Following
+from console.headless.follow import attach_command
+from console.headless.output import CannotTellError, Output, Result
 from console.headless.run import no_interpreter
 from console.headless.session import Session
-from console.remote import errors
-from console.remote.errors import AgentError
-from pipeline.contract import free, telemetry, transition
-from pipeline.errors import EXIT_CANNOT_TELL, EXIT_DONE, EXIT_FAILED, EXIT_USAGE, UserError
+from pipeline.contract import free, transition
+from pipeline.errors import EXIT_DONE, EXIT_FAILED, UserError
 
-PATIENCE_S = 30.0
-"""For a frame that tells of the action after its launch."""
-_CODES = (EXIT_DONE, EXIT_FAILED, EXIT_USAGE, EXIT_CANNOT_TELL, free.EXIT_BASELINE, free.EXIT_HELD)
+_ONLY_CONFIRM = ("digest", "detach", "release_s")
+_ONLY_PLANS = ("armed", "before", "service", "interpreter")
 
 
 def command(arguments: argparse.Namespace, output: Output) -> Coroutine[Any, Any, int]:
-    if arguments.override and not arguments.confirm:
+    if arguments.override and arguments.confirm is None:
         raise UserError("--override: it is of a transition that is confirmed; --plan shows what it would let through")
+    actions.refuse_idle(arguments, _ONLY_CONFIRM if arguments.plan else _ONLY_CONFIRM + _ONLY_PLANS)
     return _next(arguments, hosts.find(arguments.host, output), output)
 
 
@@ -34,19 +35,23 @@ async def _next(arguments: argparse.Namespace, host: Host, output: Output) -> in
     async with Session(host, output, arguments.run, interval_s=0.5) as session:
         await session.connect()
         await session.frame_of(arguments.run)
+        view = session.store.view
+        if view is None or view.run is None or not view.run.exists:
+            raise UserError(f"no run {arguments.run} on {arguments.host}; eaglewatch status {arguments.host} lists its runs")
+        following = Following(session, output, transitions.way(arguments.host, arguments.run))
+        more = functools.partial(_more, arguments, output)
         if arguments.show or arguments.cancel:
-            newest = _newest(session, arguments)
+            newest = _newest(following, arguments)
             if arguments.cancel:
-                await _cancel(session, arguments, newest, output)
-            return await _follow(session, arguments, output, newest.attempt.id)
+                await following.cancel(arguments.host, newest, f"no transition of run {arguments.run} runs or is armed")
+            return await following.follow(newest.run, newest.attempt.id, more)
         made = await _plan(session, arguments, host)
         if arguments.plan:
-            return _show_plan(arguments, made, output)
+            return _show_plan(session, arguments, made, output)
         attempt = await _launch(session, arguments, made, output)
-        await session.until(lambda: _mine(session, attempt) is not None, PATIENCE_S)
         if arguments.detach:
-            return _detached(session, arguments, output, attempt)
-        return await _follow(session, arguments, output, attempt)
+            return await _detached(session, arguments, following, output, attempt)
+        return await following.follow(arguments.run, attempt, more)
 
 
 async def _plan(session: Session, arguments: argparse.Namespace, host: Host) -> TransitionPlan:
@@ -54,9 +59,13 @@ async def _plan(session: Session, arguments: argparse.Namespace, host: Host) -> 
     copy = await launching.host_copy(session, arguments.run)
     wanted = transition_next.of(session.store.view, run_settings.resolved(copy.toml) if copy else {}, arguments.before)
     if isinstance(wanted, str):
-        raise UserError(f"no next transition of run {arguments.run} on {arguments.host}: {wanted}")
+        told = f"how its stages stand: eaglewatch status {arguments.host} --run {arguments.run}"
+        raise UserError(f"no next transition of run {arguments.run} on {arguments.host}: {wanted}; {told}")
     if arguments.armed and not wanted.runs:
         raise UserError(f"--armed: {wanted.before} does not run, so there is nothing to wait for; without --armed it goes on now")
+    if transition.needs_gpus(wanted.goal) and not host.expected_gpus:
+        start = f"eaglewatch run {wanted.stages[0]} --host {arguments.host} --run {arguments.run}"
+        raise UserError(f"expected_gpus of {arguments.host} is 0: there are no GPUs to free on the way to {wanted.goal}; by hand: {start}")
     label, service = freeing.label_of(arguments.host), "" if arguments.service == "none" else arguments.service
     return await transitions.plan(
         session, host, label, arguments.run, wanted, await _interpreters(session, arguments, host, wanted), service
@@ -73,12 +82,39 @@ async def _interpreters(session: Session, arguments: argparse.Namespace, host: H
     return found
 
 
-def _show_plan(arguments: argparse.Namespace, made: TransitionPlan, output: Output) -> int:
-    for line in transition_lines.plan(arguments.host, arguments.run, made, arguments.armed):
-        output.data(line)
+def _show_plan(session: Session, arguments: argparse.Namespace, made: TransitionPlan, output: Output) -> int:
+    _print(session, arguments, made, output)
+    live = transition_next.live(session.store.view, arguments.run)
+    if live is not None:
+        why = f"one is there already ({transition_live.standing(live)}), so this cannot be confirmed now"
+        output.say(f"eaglewatch: {why}. {_ways(arguments)}")
     phrases = {"phrase": made.phrase_now, "phrase_armed": made.phrase_armed}
-    output.json({**Result(EXIT_DONE, made.simulated, {}).to_json(), "plan": made.source, **phrases, "digest": made.digest})
+    simulated = made.simulated or session.store.simulated
+    told = {"plan": made.source, **phrases, "digest": made.digest, "command": _command(arguments, made)}
+    output.json({**Result(EXIT_DONE, simulated, {}).to_json(), **told})
     return EXIT_DONE
+
+
+def _print(session: Session, arguments: argparse.Namespace, made: TransitionPlan, output: Output) -> None:
+    accepted = session.store.view.baseline_accepted if session.store.view else {}
+    simulated = made.simulated or session.store.simulated
+    for line in transition_lines.plan(arguments.host, arguments.run, made, arguments.armed, simulated, accepted):
+        output.data(line)
+    output.data(f"\nplan {made.digest}; to do this: {_command(arguments, made)}")
+
+
+def _command(arguments: argparse.Namespace, made: TransitionPlan) -> str:
+    """What is to be typed to confirm this plan, and no other one."""
+    words = ["eaglewatch", "next", arguments.host, "--run", arguments.run]
+    for option, value in (
+        ("from", arguments.before),
+        ("service", arguments.service),
+        ("interpreter", arguments.interpreter),
+        ("override", arguments.override),
+    ):
+        words += [f"--{option}", value] if value else []
+    words += ["--armed"] if arguments.armed else []
+    return shlex.join([*words, "--digest", made.digest, "--confirm", made.phrase(arguments.armed)])
 
 
 async def _launch(session: Session, arguments: argparse.Namespace, made: TransitionPlan, output: Output) -> str:
@@ -87,117 +123,62 @@ async def _launch(session: Session, arguments: argparse.Namespace, made: Transit
     why = ""
     if arguments.digest and arguments.digest != made.digest:
         why = f"the plan {arguments.digest} is not what is there now, which is {made.digest}"
+    elif phrase == made.phrase(not arguments.armed):
+        why = f"{phrase!r} is the phrase {'without' if arguments.armed else 'with'} --armed"
     elif phrase != made.phrase(arguments.armed):
         why = f"the phrase {phrase!r} does not fit what is there now"
     if why:
-        for line in transition_lines.plan(arguments.host, arguments.run, made, arguments.armed):
-            output.data(line)
+        _print(session, arguments, made, output)
         raise UserError(f"{why}; nothing was done. Read the plan, and confirm that one")
-    return await transitions.launch(session, arguments.host, arguments.run, made, arguments.armed, phrase, arguments.override)
+    try:
+        return await transitions.launch(
+            session, arguments.host, arguments.run, made, arguments.armed, phrase, arguments.override, release_s=arguments.release_s
+        )
+    except transitions.ThereError as error:
+        raise UserError(f"{error}. {_ways(arguments)}") from None
 
 
-def _newest(session: Session, arguments: argparse.Namespace) -> Action:
-    one = _last(session)
-    if one is None or one.run != arguments.run:
-        raise UserError(f"run {arguments.run} on {arguments.host} had no transition yet, as far as the host keeps record")
+def _newest(following: Following, arguments: argparse.Namespace) -> Action:
+    nothing = f"run {arguments.run} on {arguments.host} had no transition yet, as far as the host keeps record"
+    one = following.known(nothing)
+    if one.run != arguments.run:
+        theirs = f"eaglewatch next {arguments.host} --run {one.run} --show"
+        raise UserError(f"no transition of run {arguments.run} on {arguments.host} runs; one of run {one.run} does: {theirs}")
     return one
 
 
-def _last(session: Session) -> Action | None:
-    return session.store.view.actions.get(transition.ACTION) if session.store.view else None
+async def _more(arguments: argparse.Namespace, output: Output, found: dict[str, Any]) -> dict[str, Any]:
+    """What to type now."""
+    host, run, goal = arguments.host, arguments.run, reading.text(found, "goal", 40)
+    if found.get("verified") is True:
+        lines = [f"to follow {goal}: {attach_command(host, run, goal)}"]
+    else:
+        held = reading.count(found, "exit_code") in (free.EXIT_HELD, free.EXIT_BASELINE)
+        lines = [f"what the GPUs hold: eaglewatch free-gpus {host} --run {run} --plan"] if held else []
+        lines.append(f"to go on: eaglewatch next {host} --run {run} --plan")
+    for line in lines:
+        output.say(f"eaglewatch: {line}")
+    return {}
 
 
-def _mine(session: Session, attempt: str) -> Action | None:
-    one = _last(session)
-    return one if one is not None and one.attempt.id == attempt else None
+def _ways(arguments: argparse.Namespace) -> str:
+    return f"To follow it: eaglewatch next {arguments.host} --run {arguments.run} --show; to stop or disarm it: the same with --cancel"
 
 
-async def _cancel(session: Session, arguments: argparse.Namespace, newest: Action, output: Output) -> None:
-    if not newest.live_now:
-        raise UserError(f"no transition of run {arguments.run} runs or is armed; the newest: {transition_live.standing(newest)}")
-    state = await freeing.stop(session, arguments.host, newest.run, newest.attempt.id, transition.ACTION)
-    output.say(f"eaglewatch: its stop was asked for: it is {state}")
+async def _detached(session: Session, arguments: argparse.Namespace, following: Following, output: Output, attempt: str) -> int:
+    """Once it has said where it is."""
 
+    def told() -> bool:
+        one = following.mine(attempt)
+        return one is not None and (one.attempt.ended or transition_live.is_armed(one) or (bool(one.step) and not arguments.armed))
 
-def _detached(session: Session, arguments: argparse.Namespace, output: Output, attempt: str) -> int:
-    one = _mine(session, attempt)
+    await session.until(told, actions.PATIENCE_S)
+    one = following.mine(attempt)
     if one is None:
-        raise CannotTellError(f"it was launched, and no frame about it came. {_again(arguments)}")
-    output.data(f"{transition_live.standing(one)}. {_again(arguments)}")
+        raise CannotTellError(f"it was launched, and no frame about it came. {following.again}")
+    mark = "SIMULATED  " if session.store.simulated else ""
+    output.data(f"{mark}{transition_live.standing(one)}. {following.again}")
     code = EXIT_DONE if one.live_now or one.attempt.done else EXIT_FAILED
     error = "" if code == EXIT_DONE else transition_live.standing(one)
     output.json({**Result(code, session.store.simulated, {}, error).to_json(), "attempt": attempt, "state": one.attempt.state})
     return code
-
-
-async def _follow(session: Session, arguments: argparse.Namespace, output: Output, attempt: str) -> int:
-    """Tell its steps until it has ended, and then its receipt. Interrupted, the host goes on."""
-    try:
-        ended = await _to_the_end(session, output, attempt)
-        if ended is None:
-            raise CannotTellError(f"how it ended is not known here ({session.now().words}); {_again(arguments)}")
-        return await _conclude(session, output, ended)
-    except asyncio.CancelledError:
-        raise CannotTellError(f"interrupted; the host goes on. {_again(arguments)}") from None
-
-
-async def _to_the_end(session: Session, output: Output, attempt: str) -> Action | None:
-    told: set[tuple[Any, ...]] = set()
-    while True:
-        one = _mine(session, attempt)
-        for event in free_live.in_frame(one) if one is not None else []:
-            key = (event.get("boot_s"), event.get("step"), event.get("begins"))
-            if event.get("kind") == "step" and key not in told:
-                told.add(key)
-                _tell(output, event)
-        if one is not None and one.attempt.ended:
-            return one
-        if session.over or (one is None and _last(session) is not None):
-            return None
-        await session.wait(0.5)
-
-
-def _tell(output: Output, event: dict[str, Any]) -> None:
-    for step in transition_live.steps([event]):
-        within = "  " if step.inner else ""
-        output.data(f"{within}{step.name:<13}  {step.what if step.result is None else f'-> {step.result}'}")
-        output.json({"step": step.name, "begins": step.result is None, "state": step.state, "result": step.result, "seconds": step.seconds})
-
-
-async def _conclude(session: Session, output: Output, ended: Action) -> int:
-    """Print the receipt, and give the exit code."""
-    try:
-        found = await freeing.receipt(session, ended.run, ended.attempt.id, transition.ACTION)
-    except AgentError as error:
-        if error.kind != errors.MISSING:
-            raise
-        found = {}
-    simulated, code = session.store.simulated, exit_code(ended, found)
-    if not found:
-        line = transition_live.standing(ended)
-        output.data(f"{'SIMULATED  ' if simulated else ''}{line}")
-        raise FailedError(line) if code == EXIT_FAILED else CannotTellError(line) if code == EXIT_CANNOT_TELL else UserError(line)
-    for line in transition_lines.receipt(found, simulated):
-        output.data(line)
-    error = "" if code == EXIT_DONE else transition_receipt.line(found)
-    output.json({**Result(code, simulated, {}, error).to_json(), "receipt": found})
-    return code
-
-
-def exit_code(ended: Action, receipt: dict[str, Any]) -> int:
-    """0 only with the proof in the frame and in the receipt; without a receipt what is known of the attempt."""
-    if receipt:
-        code = reading.count(receipt, "exit_code")
-        if code == EXIT_DONE:
-            return code if ended.attempt.done and receipt.get("verified") is True else EXIT_CANNOT_TELL
-        return code if code is not None and code in _CODES else EXIT_CANNOT_TELL
-    state = ended.attempt.state
-    if state == telemetry.REFUSED:
-        return EXIT_USAGE
-    if state in (telemetry.FAILED, telemetry.CRASHED, telemetry.STOPPED, telemetry.LAUNCH_FAILED):
-        return EXIT_FAILED
-    return EXIT_CANNOT_TELL
-
-
-def _again(arguments: argparse.Namespace) -> str:
-    return f"To see what comes of it: eaglewatch next {arguments.host} --run {arguments.run} --show"

@@ -1,8 +1,10 @@
 """A host at one glance: as a table, as one line, and as an object."""
 
+import time
 from typing import Any
 
-from console.core import fmt, free_live, free_memory, sanitize, transition_live
+from console.core import fmt, free_live, free_memory, receipt_age, sanitize, transition_live
+from console.core.action import Action
 from console.core.gates import for_host
 from console.core.reading import Reading
 from console.core.servers import Server
@@ -10,7 +12,7 @@ from console.core.store import Store
 from console.core.views import Gpu, GpuProcess, HostView
 from console.headless import outcome
 from console.headless.lines import LinkNow, done_words, fact_words, gpu_summary, gpu_words, link_json, state_words
-from pipeline.contract import free, transition
+from pipeline.contract import transition
 
 _METRICS = ("total_bytes", "used_bytes", "reserved_bytes", "util_pct", "power_w", "temp_c", "sm_mhz")
 _SHOWN_HOLDERS, _NAME_CHARS = 3, 40
@@ -33,14 +35,24 @@ def table(store: Store, host: str, link: LinkNow, runs: list[str]) -> list[str]:
             rows += [f"  {stage}  {words}", *(f"      {fact}" for fact in facts)]
         rows += ["  nothing of it was launched yet"] if view.run.exists and view.stages == {} else []
     rows += _servers(view, host)
-    if free.ACTION in view.actions:
-        freed = view.actions[free.ACTION]
-        rows.append(f"{free.ACTION}: {free_live.standing(freed)}; all of it: eaglewatch {free.ACTION} {host} --show")
-    if transition.ACTION in view.actions:
-        way = view.actions[transition.ACTION]
-        all_of_it = f"eaglewatch next {host} --run {way.run} --show"
-        rows.append(f"{transition.ACTION}: {transition_live.standing(way)}; all of it: {all_of_it}")
+    rows += [action_line(view, name, host, link) for name in view.actions]
     return rows + [f"{'runs: ' if number == 0 else '      '}{run}" for number, run in enumerate(runs)]
+
+
+def action_line(view: HostView, name: str, host: str, link: LinkNow) -> str:
+    """How one of the host's actions stands or, with its age, what its newest came to, and the command that shows all of it."""
+    one = view.actions[name]
+    run = f" --run {one.run}" if one.run else ""
+    words, command = free_live.standing(one), f"eaglewatch free-gpus {host}{run} --show"
+    if name == transition.ACTION:
+        words, command = transition_live.standing(one), f"eaglewatch next {host}{run} --show"
+    now_s = time.time()
+    when = "" if one.live_now else f"{_ended(view, one, link).words(now_s, time.localtime(now_s).tm_gmtoff)}: "
+    return f"{name}: {when}{words}; all of it: {command}"
+
+
+def _ended(view: HostView, one: Action, link: LinkNow) -> receipt_age.Ended:
+    return receipt_age.of(one.told, one, view, link.frame_age_s)
 
 
 def line(store: Store, host: str, link: LinkNow) -> str:
@@ -91,6 +103,7 @@ def as_json(store: Store, host: str, link: LinkNow, runs: list[dict[str, Any]]) 
         "nvml": {"state": nvml.state, "detail": nvml.detail, "driver": nvml.driver, "age_s": _rounded(gpus_age)} if nvml else None,
         "servers": None if view.servers is None else [_server_json(one, host) for one in view.servers],
         "gpus": None if view.gpus is None else [_gpu_json(gpu, gpus_age, store.simulated) for gpu in view.gpus],
+        "actions": {name: _action_json(view, one, link) for name, one in view.actions.items()},
     }
 
 
@@ -183,6 +196,12 @@ def _gpu_json(gpu: Gpu, age_s: float | None, simulated: bool) -> dict[str, Any]:
 def _server_json(one: Server, host: str) -> dict[str, Any]:
     keys = ("pid", "engine", "port", "model", "user", "ours", "run", "attempt", "up_s")
     return {**{key: getattr(one, key) for key in keys}, "how_to_stop": for_host(one.how_to_stop, host), "keeper": one.keeper}
+
+
+def _action_json(view: HostView, one: Action, link: LinkNow) -> dict[str, Any]:
+    when = {} if one.live_now else _ended(view, one, link).to_json()
+    standing = transition_live.standing(one) if one.attempt.stage == transition.ACTION else free_live.standing(one)
+    return {"run": one.run, "attempt": one.attempt.id, "state": one.attempt.state, "step": one.step or None, "line": standing, **when}
 
 
 def _process_json(process: GpuProcess) -> dict[str, Any]:

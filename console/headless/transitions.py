@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from console.config import Host
-from console.core import reading, transition_plan
+from console.core import reading, transition_live, transition_plan, transition_receipt
 from console.core.transition_next import Next
 from console.core.transition_plan import TransitionPlan
-from console.headless import audit
+from console.headless import audit, transition_lines
+from console.headless.actions import Way
 from console.headless.output import CannotTellError
 from console.headless.session import Session
 from console.remote.errors import RemoteError
@@ -20,6 +21,10 @@ from pipeline.errors import BusyError
 
 PLAN_S = 75.0
 """The host gives itself 60 s."""
+
+
+class ThereError(BusyError):
+    """A transition of this run runs or is armed already."""
 
 
 async def plan(
@@ -37,14 +42,27 @@ async def plan(
     return found
 
 
-async def launch(session: Session, host: str, run: str, made: TransitionPlan, armed: bool, phrase: str, override: str | None = None) -> str:
-    """Have the host do it; the attempt's id once it has begun, or ended. Raises BusyError when one of this run is there already."""
-    attempt = layout.new_attempt_id()
+async def launch(
+    session: Session,
+    host: str,
+    run: str,
+    made: TransitionPlan,
+    armed: bool,
+    phrase: str,
+    override: str | None = None,
+    attempt: str = "",
+    release_s: float | None = None,
+) -> str:
+    """Have the host do it; the attempt's id once it has begun, or ended. Raises ThereError when one of this run is there already.
+
+    ``attempt``: its id, for whoever wants to know it before there is an answer.
+    """
+    attempt = attempt or layout.new_attempt_id()
     noted = {"host": host, "run": run, "attempt": attempt, "phrase": phrase, "digest": made.digest, "armed": armed}
     noted |= {"override": override} if override else {}
     audit.record(transition.ACTION, **noted, steps=[one.does for one in made.steps], reply=None)
     try:
-        reply = await session.link.act(run, transition.ACTION, attempt, made.order(armed, phrase, override), audit.who())
+        reply = await session.link.act(run, transition.ACTION, attempt, made.order(armed, phrase, override, release_s), audit.who())
     except RemoteError as error:
         audit.record(transition.ACTION, **noted, reply=f"error: {error}")
         raise
@@ -53,5 +71,17 @@ async def launch(session: Session, host: str, run: str, made: TransitionPlan, ar
     if state == telemetry.REFUSED:
         holder = reading.mapping(reply, "holder")
         by = reading.text(holder, "by") or why or "somebody else"
-        raise BusyError(f"a transition of run {run} on {host} is there already, by {by}; nothing was done", holder)
+        raise ThereError(f"a transition of run {run} on {host} is there already, by {by}; nothing was done", holder)
     return attempt
+
+
+def way(host: str, run: str) -> Way:
+    """How a command follows one of this run."""
+    return Way(
+        action=transition.ACTION,
+        show=f"eaglewatch next {host} --run {run} --show",
+        plan=f"eaglewatch status {host} --run {run}",
+        standing=transition_live.standing,
+        receipt=transition_lines.receipt,
+        line=transition_receipt.line,
+    )

@@ -19,9 +19,9 @@ from console.core import sanitize
 from console.tui import farewell, terminal, themes
 from console.tui.bindings import BY_ID, keys, reason
 from console.tui.endings import Endings
-from console.tui.messages import Broken, Changed, Ended, Problem, Said
+from console.tui.messages import MISTAKE, Broken, Changed, Ended, Problem, Said
 from console.tui.options import Clocks, Options
-from console.tui.palette import ActionProvider
+from console.tui.palette import ActionProvider, Palette
 from console.tui.screens.dashboard import Dashboard
 from console.tui.state import ConsoleState
 from console.tui.widgets.footer import KeyFooter
@@ -161,7 +161,7 @@ class ConsoleApp(App[farewell.Farewell]):
 
     def action_command_palette(self) -> None:
         if isinstance(self.screen, Dashboard):
-            super().action_command_palette()
+            self.push_screen(Palette(id="--command-palette"))
 
     @property
     def controller(self) -> "Controller":
@@ -206,6 +206,8 @@ class ConsoleApp(App[farewell.Farewell]):
         self.tick()
 
     def on_said(self, message: Said) -> None:
+        if message.rings:
+            self.bell()
         self.say(message.text, message.severity)
 
     def on_problem(self, message: Problem) -> None:
@@ -230,7 +232,7 @@ class ConsoleApp(App[farewell.Farewell]):
         """A mistake of ours in a worker: it must be seen, and must not end the console."""
         if event.state == WorkerState.ERROR and event.worker.error is not None:
             error = event.worker.error
-            self.problem("A mistake of eaglewatch: please report it", f"{type(error).__name__}: {error}")
+            self.problem(MISTAKE, f"{type(error).__name__}: {error}")
 
 
 def _controller(*arguments: Any) -> "Controller":

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from console.tui import gates
+from console.tui.free_gate import may_look
 from console.tui.state import ConsoleState
 
 _TEXTUAL_NAMES = {">": "greater_than_sign", "/": "slash", ":": "colon", "?": "question_mark"}
@@ -41,7 +42,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("next_stage", (">",), "Next stage", "next", "the next step, or the whole way: shows it, and asks", True, gates.next_stage),
     Action("start_stage", ("S",), "Start a stage", "start", "choose a stage: shows what runs, and asks", True, gates.start),
     Action("stop_stage", ("X",), "Stop a stage", "stop", "choose one: says what depends on it, and asks", True, gates.stop),
-    Action("free_gpus", ("F",), "Free GPUs", "free GPUs", "who holds them; ends what you choose, with proof; asks", True),
+    Action("free_gpus", ("F",), "Free GPUs", "free GPUs", "who holds them; ends what you choose, with proof; asks", True, may_look),
     Action("take_over", ("T",), "Take over", "", "control from another console; both logs keep it", True, gates.take_over),
     Action("focus_log", ("l",), "Log", "log", "cursor into the log: arrows and PageUp scroll it"),
     Action("evidence", ("e",), "Evidence", "evidence", "every fact about the run, with its age"),

@@ -58,7 +58,7 @@ class Controller(Lookups, TransitionRequests):
         self._console = secrets.token_hex(8)
         self._suspended_s: float | None = None
         self._hello: Any = None
-        self._notices = ActionNotices(state)
+        self._notices = ActionNotices(state, self._ends.told)
         self._start_asked = options.start is not None
         self.tick()
 
@@ -133,6 +133,10 @@ class Controller(Lookups, TransitionRequests):
         await self._link.watch(run)
         await self._settle()
 
+    async def list_runs(self) -> None:
+        """Bring the list of the host's runs up to date."""
+        self.state.runs, _ = await self._wire.runs(self._session)
+
     def retry(self) -> None:
         """Dial at once."""
         if self._session is not None:
@@ -167,12 +171,12 @@ class Controller(Lookups, TransitionRequests):
             return
         first = state.history.newest is None
         state.history.observe(view)
-        for text, severity in self._notices.of(view):
-            self._post(Said(text, severity))
         if state.run is not None and view.run is not None and view.run.name == state.run:
             self._ends.heard(view)
             self._keeper.heard()
             self._follower.heard(state.run)
+        for said in self._notices.of(view):
+            self._post(said)
         if first:
             self.tick()
             self._post(Changed())

@@ -30,6 +30,6 @@ def _show(options: Options, arguments: argparse.Namespace, output: Output) -> in
         return app.return_code or 1
     if farewell.error is not None:
         raise farewell.error
-    if farewell.line:
-        output.say(f"eaglewatch: {farewell.line}")
+    for line in farewell.line.splitlines():
+        output.say(f"eaglewatch: {line}")
     return EXIT_DONE

@@ -3,10 +3,14 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from console.core import action_end
 from console.tui.state import ConsoleState
 from console.tui.tasks import Tasks
+from pipeline.errors import UserError
 
 if TYPE_CHECKING:
+    from console.core.action import Action
+    from console.core.audit_words import Log
     from console.core.free_plan import Key, Plan
     from console.tui.wire import Opened, ScreenSession
 
@@ -26,14 +30,15 @@ class FreeRequests:
 
     async def free_plan(self) -> "Plan":
         """Who holds the GPUs now, and what would be ended. A run that the host does not have yet is none: it is freed for the host."""
-        assert self._opened is not None
+        if self._opened is None:
+            raise UserError(f"nothing is known of {self.state.host} yet; ask again in a moment")
         label, state = self._freeing.label_of(self.state.host), self.state
         there = state.view is not None and state.view.run is not None and state.view.run.exists is not False
         return await self._freeing.survey(self._session, self._opened.host, label, state.run if there else None)
 
-    async def free(self, plan: "Plan", selection: "frozenset[Key]", phrase: str) -> str:
-        """Have the host do what was confirmed; the attempt's id."""
-        work = self._freeing.launch(self._session, self.state.host, plan, selection, phrase)
+    async def free(self, plan: "Plan", selection: "frozenset[Key]", phrase: str, attempt: str) -> str:
+        """Have the host do what was confirmed, as this attempt; its id once the host has answered."""
+        work = self._freeing.launch(self._session, self.state.host, plan, selection, phrase, attempt)
         return await self._tasks.busy("freeing GPUs", work)
 
     async def cancel_action(self, action: str, run: str | None, attempt: str) -> str:
@@ -52,8 +57,16 @@ class FreeRequests:
         """Its steps so far; [] before there is one."""
         return await self._or_nothing(lambda: self._freeing.events(self._session, run, attempt, action), [])
 
-    async def host_audit(self) -> list[dict[str, Any]]:
-        """The newest lines of the host's audit log, oldest first."""
+    async def action_end(self, action: str, run: str | None, attempt: str) -> "Action | None":
+        """How it ended, by its own files, whatever frames tell; None while that is not on record."""
+        ended = await self._or_nothing(lambda: self._freeing.ended(self._session, run, attempt, action), {})
+        if not ended or self.state.view is None:
+            return None
+        receipt = await self.action_receipt(action, run, attempt)
+        return action_end.of(action, attempt, run, ended, receipt, self.state.view)
+
+    async def host_audit(self) -> "Log":
+        """The newest lines of the host's audit log."""
         return await self._freeing.host_audit(self._session)
 
     async def _or_nothing(self, ask: Callable[[], Any], nothing: Any) -> Any:

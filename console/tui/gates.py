@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from console.core import fmt, gates
 from console.tui import serving
 from console.tui.state import ConsoleState
+from pipeline.contract import free
 from pipeline.contract.stages import STAGES
 from pipeline.contract.transition import ACTION
 
@@ -88,9 +89,10 @@ def live_transition(state: ConsoleState) -> bool:
 
 
 def transition(state: ConsoleState) -> str | None:
-    """Why none can be shown."""
-    known = state.view is not None and ACTION in state.view.actions
-    return None if known else "this run had none yet; > plans one"
+    """Why none can be shown. Who only looks sees a freeing of GPUs with the same key: F is dead there."""
+    if state.view is not None and (ACTION in state.view.actions or (state.read_only and free.ACTION in state.view.actions)):
+        return None
+    return "this run had none yet" + ("" if state.read_only else "; > plans one")
 
 
 def next_words(state: ConsoleState) -> str:
@@ -172,7 +174,7 @@ def match(state: ConsoleState) -> str | None:
 def open_run(state: ConsoleState) -> str | None:
     if state.runs is None:
         return "the host has not told its runs yet"
-    return None if state.runs else "there is no run on the host"
+    return None if state.runs or state.current else f"there was no run on {state.host}, and the link is not there"
 
 
 def reconnect(state: ConsoleState) -> str | None:

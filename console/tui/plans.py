@@ -106,8 +106,9 @@ def gpus_now(state: ConsoleState) -> str:
         return f"memory of none of {len(view.gpus)} could be read"
     span = fmt.mib(min(known)) if min(known) == max(known) else f"{fmt.mib(min(known))} to {fmt.mib(max(known))}"
     of = f"each of {len(known)}" if len(known) == len(view.gpus) else f"{len(known)} of {len(view.gpus)} read,"
-    idle = any(free_memory.is_accepted(gpu.used_bytes.value, view.baseline_accepted.get(gpu.uuid)) for gpu in view.gpus)
-    note = f" ({free_memory.ACCEPTED})" if idle and max(known) <= free.IDLE_CAP_BYTES else ""
+    some = [gpu for gpu in view.gpus if gpu.used_bytes.value is not None and free.mib(int(gpu.used_bytes.value)) > 0]
+    idle = all(free_memory.is_accepted(gpu.used_bytes.value, view.baseline_accepted.get(gpu.uuid)) for gpu in some)
+    note = f" ({free_memory.ACCEPTED})" if some and idle else ""
     return f"{of} holds {span} MiB{note}, read {age} ago"
 
 

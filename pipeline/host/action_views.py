@@ -7,7 +7,7 @@ from pipeline.contract import layout, telemetry
 from pipeline.contract.stages import ACTIONS
 from pipeline.host import baseline, state
 
-_ONLY_LIVE = ("curve",)
+_ONLY_LIVE = ("curve", "indices")
 """Of its progress: once it has ended, only its receipt tells it."""
 
 
@@ -18,13 +18,18 @@ def newest(data_dir: str, run: Optional[str]) -> Dict[str, Dict[str, Any]]:
         views = [_view(data_dir, name, action) for name in _runs(data_dir, run, action)]
         known = [view for view in views if view is not None and (view["run"] in (None, run) or _live(view))]
         if known:
-            found[action] = max(known, key=_rank)
+            found[action] = max(known, key=lambda view: _rank(view, run))
     return found
 
 
 def accepted(data_dir: str, run: Optional[str]) -> Dict[str, int]:
     """{UUID: bytes}: the idle baseline that the operator accepted for the watched run; {} without one."""
     return {} if run is None else baseline.accepted(data_dir, run)
+
+
+def recorded(data_dir: str) -> Dict[str, int]:
+    """{UUID: bytes}: what idle GPUs held, recorded since this boot, whether it was accepted or not."""
+    return baseline.recorded(data_dir)
 
 
 def _runs(data_dir: str, run: Optional[str], action: str) -> Iterator[str]:
@@ -69,7 +74,8 @@ def _live(view: Dict[str, Any]) -> bool:
     return view["state"] in telemetry.LIVE_STATES
 
 
-def _rank(view: Dict[str, Any]) -> Tuple[bool, bool, float]:
-    """What lives comes first, what was refused last: it has done nothing, and says least."""
+def _rank(view: Dict[str, Any], run: Optional[str]) -> Tuple[bool, bool, bool, float]:
+    """What lives comes first, and of that the watched run's; what was refused last: it has done nothing, and says least."""
     began = telemetry.number(view["started_wall_s"])
-    return (_live(view), view["state"] != telemetry.REFUSED, 0.0 if began is None else began)
+    mine = _live(view) and view["run"] == run
+    return (_live(view), mine, view["state"] != telemetry.REFUSED, 0.0 if began is None else began)

@@ -7,13 +7,12 @@ import sys
 import time
 from typing import Any, Dict, List, Optional
 
-from pipeline.host import spawn
+from pipeline.host import child_pipes, spawn
 from pipeline.host.errors import FAILED, RequestError
 
 DEADLINE_S = 60.0
 """NVML's first answer, and a look at the processes or five readings."""
 _MAX_BYTES = 3 << 20
-_READ_BYTES = 1 << 16
 
 
 class AskedChild:
@@ -37,8 +36,8 @@ class AskedChild:
         """Its answer, or None: ask again in some 50 ms. Raises RequestError when there will be none."""
         code = self._process.poll()
         assert self._process.stdout is not None and self._process.stderr is not None
-        self._out += _drain(self._process.stdout)
-        self._said = (self._said + _drain(self._process.stderr))[-2000:]
+        self._out += child_pipes.drain(self._process.stdout)
+        self._said = (self._said + child_pipes.drain(self._process.stderr))[-2000:]
         if code is None and time.monotonic() < self._deadline_s and len(self._out) <= _MAX_BYTES:
             return None
         self._close()
@@ -59,14 +58,10 @@ class AskedChild:
 
     def _close(self) -> None:
         if self._process.poll() is None:
-            self._process.kill()
-            try:
-                self._process.wait(0.3)
-            except subprocess.TimeoutExpired:
-                pass  # it hangs in the kernel
+            child_pipes.kill(self._process)
         for file in (self._process.stdout, self._process.stderr):
             if file is not None:
-                self._out += _drain(file) if file is self._process.stdout else b""
+                self._out += child_pipes.drain(file) if file is self._process.stdout else b""
                 file.close()
 
 
@@ -74,15 +69,3 @@ def answer(value: Dict[str, Any]) -> None:
     """The child's side: print the answer as one line."""
     sys.stdout.write(json.dumps(value, separators=(",", ":")) + "\n")
     sys.stdout.flush()
-
-
-def _drain(file: Any) -> bytes:
-    data = b""
-    while True:
-        try:
-            part = os.read(file.fileno(), _READ_BYTES)
-        except BlockingIOError:
-            return data
-        if not part:
-            return data
-        data += part

@@ -3,7 +3,7 @@
 import json
 import os
 import time
-from typing import Any, Dict, List
+from typing import Any, Dict
 
 from pipeline.contract import layout
 from pipeline.contract.clock import boot_s
@@ -14,16 +14,21 @@ _READ_BYTES = 1 << 20
 MOST_LINES = 500
 
 
-def newest(data_dir: str, count: int) -> List[Dict[str, Any]]:
-    """The newest lines, oldest first; [] when nothing was recorded yet. Lines that are no JSON object are left out. Raises OSError."""
+def newest(data_dir: str, count: int) -> Dict[str, Any]:
+    """{lines, unreadable, older}: the newest lines, oldest first, of which some are no JSON objects; ``older``: there are more in the file.
+
+    Raises OSError.
+    """
     try:
         with open(os.path.join(data_dir, layout.AUDIT), "rb") as file:
             start = max(0, os.fstat(file.fileno()).st_size - _READ_BYTES)
             file.seek(start)
             lines = file.read().splitlines()[1 if start else 0 :]
     except FileNotFoundError:
-        return []
-    return [value for value in (_object(line) for line in lines[-count:]) if value is not None]
+        return {"lines": [], "unreadable": 0, "older": False}
+    values = [_object(line) for line in lines[-count:]]
+    told = [value for value in values if value is not None]
+    return {"lines": told, "unreadable": len(values) - len(told), "older": bool(start) or len(lines) > count}
 
 
 def _object(line: bytes) -> "Dict[str, Any] | None":

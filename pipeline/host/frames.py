@@ -61,6 +61,7 @@ class Frames:
         self._part(frame, "stages", lambda: {} if run is None else self._stages(run, broken))
         self._part(frame, "actions", lambda: action_views.newest(self._data_dir, run))
         self._part(frame, "baseline_accepted", lambda: action_views.accepted(self._data_dir, run))
+        self._part(frame, "baseline_recorded", lambda: action_views.recorded(self._data_dir))
         if broken:
             frame["broken"] = frame.get("broken", []) + broken
         return frame

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import os
-from typing import Any, Dict
+from typing import Any, Dict, List
 
 from pipeline.contract import free, layout
 from pipeline.contract.telemetry import number
@@ -67,6 +67,7 @@ def check_order(order: Any) -> Dict[str, Any]:
         if row is None or not row["killable"]:
             why = "is not in the plan" if row is None else row["why_not"]
             raise RequestError(USAGE, "process %s cannot be selected: %s" % (one[0] if isinstance(one, list) and one else one, why))
+    _check_whole(plan["rows"], free.select(plan["rows"], selection))
     wanted = free.phrase(what["label"], free.select(plan["rows"], selection))
     if order.get("phrase") != wanted:
         raise RequestError(USAGE, "the phrase is not the one to type, which is: %s" % wanted, "nothing was done")
@@ -75,6 +76,16 @@ def check_order(order: Any) -> Dict[str, Any]:
         if name not in ("grace_s", "service_s", "release_s") or seconds is None or not 0 <= seconds <= 3600:
             raise RequestError(USAGE, "times: grace_s, service_s, release_s; seconds from 0 to 3600")
     return {"plan": plan, "selection": selection, "phrase": wanted, "times": times}
+
+
+def _check_whole(rows: List[Dict[str, Any]], selected: List[Dict[str, Any]]) -> None:
+    """Raises RequestError when more would be ended than is selected: stopping a service ends every process of it."""
+    chosen = {canonical(free.key(row)) for row in selected}
+    stopped = {canonical(row["manager"]) for row in selected if row["manager"] is not None}
+    for row in rows:
+        if row["killable"] and canonical(row["manager"]) in stopped and canonical(free.key(row)) not in chosen:
+            why = "process %s is not selected, and %s, which is to be stopped, keeps it too" % (row["pid"], row["manager"]["name"])
+            raise RequestError(USAGE, why, "select all of a service or nothing of it; nothing was done")
 
 
 def essence(row: Dict[str, Any]) -> Dict[str, Any]:

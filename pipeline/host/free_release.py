@@ -19,11 +19,15 @@ class Curve:
 
     def __init__(self) -> None:
         self.points: List[List[Any]] = []
-        """[boot_s, [MiB or null a GPU, by index]]."""
+        """[boot_s, [MiB or null a GPU]]."""
+        self.indices: List[Any] = []
+        """Which GPUs those are, in their order: only the wanted ones are judged."""
         self._every, self._count = 1, 0
 
     def add(self, gpus: List[Dict[str, Any]]) -> None:
         used = [free.mib(one["used_bytes"]) if isinstance(one.get("used_bytes"), int) else None for one in gpus]
+        if gpus:
+            self.indices[:] = [one.get("index") for one in gpus]
         if self._count % self._every == 0:
             self.points.append([round(boot_s(), 2), used])
         self._count += 1

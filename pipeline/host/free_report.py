@@ -23,10 +23,14 @@ class Report:
         self.told: Dict[str, Any] = {}
         """The receipt, once there is one."""
         self._action, self._receipt = action, receipt
+        self.nested = receipt != layout.RECEIPT
+        """Within another action, which tells by itself how it ends."""
         self.times: Dict[str, float] = {}
         """Seconds a step."""
         self.step = ""
         self.curve: List[List[Any]] = []
+        self.indices: List[Any] = []
+        """The GPUs of the curve."""
         self._began_s = 0.0
         self._progress: Dict[str, Any] = {}
         self._written_s = float("-inf")
@@ -57,7 +61,7 @@ class Report:
         value = {"unit": None, "done": len(self.times), "total": None, "phase": "steady", "step": self.step, "note": note}
         value.update(fields, step_boot_s=round(self._began_s, 3), boot_s=round(now, 3), beat_boot_s=round(now, 3))
         value["deadline_boot_s"] = None if left_s is None else round(now + max(0.0, left_s), 3)
-        value["curve"] = self.curve[-_CURVE_POINTS:]
+        value.update(curve=self.curve[-_CURVE_POINTS:], indices=self.indices)
         self._written_s = now
         try:
             write_json(layout.progress_file(self.directory, 0), value, durable=False)

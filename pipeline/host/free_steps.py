@@ -64,7 +64,7 @@ class Steps:
 
     def _kill(self, rows: List[Dict[str, Any]]) -> None:
         self._signal("KILL", rows, signal.SIGKILL)
-        self._of.killed += [free.key(row) for row in rows]
+        self._of.killed += [free.key(row) for row in rows if row["got"][-1] == [signal.SIGKILL.name, free_signals.SENT]]
         self._wait_for(rows, self._of.times.kill_s, "KILL_WAIT")
 
     def _signal(self, step: str, rows: List[Dict[str, Any]], number: int) -> None:

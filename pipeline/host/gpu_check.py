@@ -10,7 +10,7 @@ from pipeline.host.nvml_session import Session
 
 
 def look(nvml: Session, data_dir: str, what: Dict[str, Any]) -> Dict[str, Any]:
-    """The evidence of ``gpu_gate.verify``, and {trouble, baseline: {needed, recorded {UUID: bytes}, accepted {UUID: bytes}}}.
+    """The evidence of ``gpu_gate.verify``, and {trouble, baseline: {needed, recorded {UUID: bytes}, accepted {UUID: bytes}, unprovable}}.
 
     ``what``: {run, expected_gpus (0: as many as there are), gpu_uuids, wanted}. ``needed``: a GPU is idle, and not at 0 MiB.
     """
@@ -23,6 +23,7 @@ def look(nvml: Session, data_dir: str, what: Dict[str, Any]) -> Dict[str, Any]:
         "needed": evidence["exit_code"] == free.EXIT_BASELINE,
         "recorded": {uuid: known[uuid] for uuid in here if isinstance(known.get(uuid), int)},
         "accepted": baseline.accepted(data_dir, what["run"], evidence["driver"]),
+        "unprovable": evidence["unprovable"],
     }
     return dict(evidence, trouble=trouble, baseline=idle)
 

@@ -9,32 +9,21 @@ import os
 import sys
 from typing import Any, Callable, Dict, List, Optional
 
-from pipeline.contract import free, layout, transition
+from pipeline.contract import free, transition
 from pipeline.contract.clock import boot_s
-from pipeline.contract.files import read_json
 from pipeline.contract.stages import STAGES
-from pipeline.contract.telemetry import LIVE_STATES, REFUSED
-from pipeline.host import asked_child, audit, baseline, free_order, free_survey, free_verify, holders, launch, locks, procs, state
-from pipeline.host.errors import BUSY, FAILED, GPUS, USAGE, RequestError
+from pipeline.contract.telemetry import REFUSED
+from pipeline.host import asked_child, baseline, free_order, free_survey, free_verify, gpu_claim, holders, launch, no_gpus, procs
+from pipeline.host.errors import BUSY, USAGE, RequestError
+from pipeline.host.gpu_claim import Evidence, StageHeldError
 from pipeline.host.nvml_session import Session
 
-Evidence = Dict[str, Any]
-"""{free, accepted, line, verdict, gpus [[index, verdict, detail]], cards [{index, uuid, total_bytes, ...}], holders, boot_s, took_s,
-simulated} and what was asked for."""
 _CARD = ("index", "uuid", "name", "total_bytes", "reserved_bytes", "reserve_apart", "used_bytes", "error")
 _LOCK_S = 5.0
 _TRIES = 5
 """Of five readings each, while memory is seen to fall and nobody is on it: whoever had it has just ended."""
-_NONE = "no GPUs are expected on this host: nothing was verified"
-
-
-class StageHeldError(RequestError):
-    """The stage has a live attempt: whatever the GPUs hold is its own."""
-
-    def __init__(self, view: Dict[str, Any]):
-        line = "the stage is held by attempt %s (%s, started by %s)" % (view["attempt"], view["state"], view["by"])
-        super().__init__(BUSY, line, "one attempt of a stage at a time")
-        self.holder = {"attempt": view["attempt"], "by": view["by"], "pid": view["pid"], "since_wall_s": view["started_wall_s"]}
+_LONGEST_S = 40.0
+"""After that no other five: whoever asked would be told nothing after ``asked_child.DEADLINE_S``."""
 
 
 class GatedLaunch:
@@ -49,17 +38,16 @@ class GatedLaunch:
         self._deadline_s = float("inf")
         launch.check(self._data_dir, request)
         what = asked(request)
-        if what is None or _begun(self._data_dir, request):
+        if what is None or gpu_claim.begun(self._data_dir, request):
             self._launch = launch.Launch(self._data_dir, request, code_dir)
-        elif not what["expected_gpus"]:
-            self._launch = launch.Launch(self._data_dir, request, code_dir, gpus=dict(what, free=None, line=_NONE))
         else:
             try:
-                check_taken(self._data_dir, what, request)
+                if what["expected_gpus"]:
+                    gpu_claim.check_taken(self._data_dir, what, request)
             except StageHeldError as error:
                 self._held = error
                 return
-            words = ["gpu-gate", self._data_dir, json.dumps(what)]
+            words = ["gpu-gate", self._data_dir, json.dumps(dict(what, none_expected=not what["expected_gpus"]))]
             self._gate = asked_child.AskedChild("the verification of the GPUs", code_dir, words)
 
     def poll(self) -> Optional[Dict[str, Any]]:
@@ -74,7 +62,7 @@ class GatedLaunch:
             self._deadline_s = boot_s() + _LOCK_S
         if self._evidence is not None:
             try:
-                self._launch = claim(self._data_dir, self._request, self._code_dir, self._evidence)
+                self._launch = gpu_claim.claim(self._data_dir, self._request, self._code_dir, self._evidence)
             except StageHeldError as error:
                 return self._refused(error)
             if self._launch is not None:
@@ -119,8 +107,10 @@ def verify(
 
     known = baseline.load(data_dir)
     for _ in range(_TRIES):
-        verified = free_verify.verify_free(nvml, free_order.expected(what), look, interval_s, known, cancelled=cancelled)
-        if not _only_releasing(verified.gpus):
+        verified = free_verify.verify_free(
+            nvml, free_order.expected(what), look, interval_s, known, cancelled=cancelled, others_end_it=True
+        )
+        if not _only_releasing(verified.gpus) or boot_s() - began > _LONGEST_S:
             break
     gate = free_verify.free_for_stage(verified, baseline.accepted(data_dir, what["run"], verified.driver))
     on = [one for gpu in verified.gpus for one in gpu["holders"]]
@@ -146,86 +136,6 @@ def _only_releasing(gpus: List[Dict[str, Any]]) -> bool:
     return free.RELEASING in kinds and kinds <= {free.RELEASING, free.ZERO, free.BASELINE}
 
 
-def claim(data_dir: str, request: Dict[str, Any], code_dir: str, evidence: Evidence) -> Optional[launch.Launch]:
-    """Claim the attempt on this evidence; None while another stage is being claimed. Raises RequestError, ``gpus`` when they are not free.
-
-    An override is in the audit log before, and in the attempt's spec.
-    """
-    if _begun(data_dir, request):  # by the same request, sent twice: what the GPUs hold now may be its own
-        return launch.Launch(data_dir, request, code_dir)
-    if not evidence["free"] and not evidence["override"]:
-        check_taken(data_dir, evidence, request)
-        hint = "free the GPUs first; an override needs a reason, which is logged"
-        raise RequestError(GPUS, "%s needs its GPUs verified free: %s" % (request["stage"], evidence["line"]), hint)
-    path = os.path.join(data_dir, layout.GPUS_LOCK)
-    try:
-        lock = locks.take(path, locks.holder_line(str(request["attempt"]), str(request.get("by"))), 0.0)
-    except OSError as error:
-        raise RequestError(FAILED, "%s: cannot lock: %s" % (path, error.strerror)) from None
-    if lock is None:
-        return None
-    try:
-        taken = check_taken(data_dir, evidence, request)
-        if evidence["override"]:
-            _record(data_dir, request, evidence, taken)
-        return launch.Launch(data_dir, request, code_dir, gpus=dict(evidence, taken=taken))
-    finally:
-        lock.release()
-
-
-def _begun(data_dir: str, request: Dict[str, Any]) -> bool:
-    """Whether the attempt of a request is under way, or has been."""
-    directory = launch.check(data_dir, request)
-    return os.path.isdir(directory) and not launch.needs_supervisor(directory)
-
-
-def check_taken(data_dir: str, what: Dict[str, Any], request: Dict[str, Any]) -> Optional[str]:
-    """Who has the GPUs, though it may not have any memory on them yet: a stage that starts. Raises RequestError unless overridden."""
-    taken = None
-    try:
-        runs = sorted(os.listdir(layout.runs_dir(data_dir)))
-    except OSError:
-        runs = []
-    for run in runs:
-        for stage in STAGES:
-            view = _live(data_dir, run, stage, what) if transition.needs_gpus(stage) else None
-            if view is None or view["attempt"] == request.get("attempt"):
-                continue
-            taken = "%s of run %s is %s (attempt %s, by %s)" % (stage, run, view["state"], view["attempt"], view["by"])
-            if (run, stage) == (request.get("run"), request.get("stage")):
-                raise StageHeldError(view)
-            if not what["override"]:
-                raise RequestError(GPUS, "%s needs its GPUs for itself: %s" % (request["stage"], taken), "stop that first")
-    return taken
-
-
-def _live(data_dir: str, run: str, stage: str, what: Dict[str, Any]) -> Optional[Dict[str, Any]]:
-    """The view of a live attempt that was given some of these GPUs."""
-    try:
-        directory = layout.run_dir(data_dir, run)
-    except ValueError:
-        return None
-    view = state.current(directory, stage)
-    if view is None or view["state"] not in LIVE_STATES:
-        return None
-    spec = read_json(os.path.join(layout.attempt_dir(directory, stage, view["attempt"]), layout.SPEC)) or {}
-    told = spec.get("gpus")
-    theirs: Dict[str, Any] = told if isinstance(told, dict) else {}
-    if theirs.get("expected_gpus") == 0:
-        return None
-    ours, wanted = set(what["wanted"]), set(theirs.get("wanted") or [])
-    return view if not ours or not wanted or ours & wanted else None
-
-
-def _record(data_dir: str, request: Dict[str, Any], evidence: Evidence, taken: Optional[str]) -> None:
-    line = {"what": "override", "by": str(request.get("by"))[:200], "reason": evidence["override"], "line": evidence["line"][:2000]}
-    line.update({name: request[name] for name in ("run", "stage", "attempt")}, taken=taken, free=evidence["free"])
-    try:
-        audit.append(data_dir, line)
-    except OSError as error:
-        raise RequestError(FAILED, "the override cannot be recorded: %s; it is not done" % error.strerror) from None
-
-
 def main(arguments: List[str]) -> int:
     """``gpu-gate DATA WHAT``: print the evidence as one line of JSON."""
     if len(arguments) != 2:
@@ -233,7 +143,9 @@ def main(arguments: List[str]) -> int:
         return 2
     nvml = Session(arguments[0])
     try:
-        evidence = verify(nvml, arguments[0], json.loads(arguments[1]))
+        what = json.loads(arguments[1])
+        none_expected = what.pop("none_expected", False)  # 0 of a start by hand: as many as there are
+        evidence = no_gpus.evidence(nvml, what) if none_expected else verify(nvml, arguments[0], what)
     finally:
         nvml.close()
     asked_child.answer(evidence)

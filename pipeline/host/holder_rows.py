@@ -7,6 +7,7 @@ import os
 from typing import Any, Dict, List, Optional
 
 from pipeline.contract import free
+from pipeline.contract.telemetry import LIVE_STATES, UNREADABLE
 from pipeline.host import managers, ours, probe, procs, server_lines, services, untouchable
 from pipeline.host.devices import minors
 
@@ -62,15 +63,17 @@ class Describer:
             ours=attempt,
             uses_memory=uses_memory,
         )
-        live = isinstance(attempt, dict) and ours.lives(self._data_dir, attempt)
-        row["manager"] = services.of_attempt(attempt) if live and isinstance(attempt, dict) else services.of_place(place, uid)
+        state = ours.state_of(self._data_dir, attempt) if self._is_ours(row) else None
+        live = state in LIVE_STATES
+        row["manager"] = services.of_attempt(attempt) if live else services.of_place(place, uid)
         row["relation"] = self._relation(row)
         comm = _text("/proc/%d/comm" % pid).strip()
         never = untouchable.why(pid, exe, comm, argv, self._data_dir, self._family)
         row["daemon"] = bool(never and never["daemon"])
         if never is not None:
             row.update(relation=never["relation"], manager=None)
-        row["why_not"] = never["why"] if never else self._why_not(row, place)
+        unread = "its attempt cannot be read: whether that is alive is not known" if state == UNREADABLE else ""
+        row["why_not"] = never["why"] if never else unread or self._why_not(row, place)
         row["killable"] = not row["why_not"]
         left = row["relation"] == OTHER_RUN and not live
         row["chosen"] = row["killable"] and (row["relation"] == THIS_RUN or left)
@@ -82,10 +85,14 @@ class Describer:
         except OSError:
             return "unknown"
 
-    def _relation(self, row: Dict[str, Any]) -> str:
+    def _is_ours(self, row: Dict[str, Any]) -> bool:
+        """The cookie says so, and the user: what an attempt started hands its environment down to whoever comes after it."""
         attempt = row["ours"]
-        if isinstance(attempt, dict) and attempt["run"] is not None:
-            return THIS_RUN if attempt["run"] == self._run else OTHER_RUN
+        return isinstance(attempt, dict) and attempt["run"] is not None and row["uid"] == os.geteuid()
+
+    def _relation(self, row: Dict[str, Any]) -> str:
+        if self._is_ours(row):
+            return THIS_RUN if row["ours"]["run"] == self._run else OTHER_RUN
         return SAME_USER if row["uid"] == os.geteuid() else OTHER_USER
 
     def _why_not(self, row: Dict[str, Any], place: managers.Place) -> str:

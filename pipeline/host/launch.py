@@ -9,7 +9,7 @@ from pipeline.contract.clock import boot_s
 from pipeline.contract.files import read_json
 from pipeline.contract.stages import ACTIONS, JOBS, STAGES
 from pipeline.contract.telemetry import LAUNCHING
-from pipeline.host import actions, asked, claims, locks, settings_store, spawn, state
+from pipeline.host import actions, asked, claims, locks, settings_store, spawn, state, visible_gpus
 from pipeline.host.errors import FAILED, MISSING, USAGE, RequestError
 from pipeline.host.launch_words import check_arguments, find_interpreter
 
@@ -88,7 +88,8 @@ def claim(data_dir: str, request: Dict[str, Any], code_dir: str, gpus: Optional[
     existing = os.path.isdir(directory)
     if not existing:
         path = find_interpreter(request.get("interpreter"))
-        given: Dict[str, Any] = dict(wanted, interpreter=path)
+        visible_gpus.check(run_directory, stage, env, (gpus or {}).get("wanted") or [])
+        given: Dict[str, Any] = dict(wanted, interpreter=path, env=visible_gpus.environment(env, gpus))
         given.update(code=os.path.basename(code_dir), code_dir=os.path.abspath(code_dir))
         if gpus is not None:
             given["gpus"] = gpus

@@ -42,7 +42,12 @@ def directory_of(data_dir: str, ours: Dict[str, Any]) -> Optional[str]:
         return None
 
 
+def state_of(data_dir: str, ours: Dict[str, Any]) -> Optional[str]:
+    """State of the attempt; None without one."""
+    directory = directory_of(data_dir, ours) if ours.get("run") else None
+    return None if directory is None else state.view(directory)["state"]
+
+
 def lives(data_dir: str, ours: Dict[str, Any]) -> bool:
     """Whether the attempt is alive: its supervisor then ends it better than a signal to one of its processes."""
-    directory = directory_of(data_dir, ours) if ours.get("run") else None
-    return directory is not None and state.view(directory)["state"] in LIVE_STATES
+    return state_of(data_dir, ours) in LIVE_STATES

@@ -38,10 +38,10 @@ class PreflightRequest(AskedChild):
             raise RequestError(FAILED, "%s cannot be started: %s" % (command[0], error.strerror)) from None
 
     def _answer(self, code: Optional[int]) -> Dict[str, Any]:
-        lines = [one for one in map(_line, self._out.splitlines()) if one is not None]
+        lines, whole = preflight.whole([one for one in map(_line, self._out.splitlines()) if one is not None], code)
         if code == preflight.EXIT_USAGE and not lines:
             self._refuse()
-        if code not in (preflight.EXIT_OK, preflight.EXIT_NOT, preflight.EXIT_CANNOT_TELL) or not lines:
+        if not whole or not lines:
             lines.append(self._not_all(code, lines))
         return {"lines": lines, "verdict": preflight.verdict(lines), "took_s": round(boot_s() - self._began, 3)}
 
@@ -64,7 +64,7 @@ def _command(data_dir: str, request: Dict[str, Any], code_dir: str) -> List[str]
     if not isinstance(stage, str) or stage not in STAGES or not STAGES[stage].built:
         built = ", ".join(one.name for one in STAGES.values() if one.built)
         raise RequestError(USAGE, "no stage %r here; there are %s" % (stage, built))
-    if part not in _PARTS:
+    if not isinstance(part, str) or part not in _PARTS:
         raise RequestError(USAGE, "part %r: one of %s" % (part, ", ".join(preflight.PARTS)))
     try:
         directory = layout.run_dir(data_dir, run)  # type: ignore[arg-type]
@@ -84,8 +84,9 @@ def _gpus(request: Dict[str, Any]) -> List[str]:
         return []
     if type(count) is int and count == 0:
         return ["--expected-gpus", "0"]
-    what = free_order.asked(dict(request, label=None, wanted=None))
-    return ["--expected-gpus", str(what["expected_gpus"]), "--gpu-uuids", ",".join(what["gpu_uuids"])]
+    what = free_order.asked(dict(request, label=None))
+    words = ["--expected-gpus", str(what["expected_gpus"]), "--gpu-uuids", ",".join(what["gpu_uuids"])]
+    return words + (["--wanted", ",".join(what["wanted"])] if what["wanted"] else [])
 
 
 def _line(text: bytes) -> Optional[preflight.Line]:

@@ -56,7 +56,7 @@ class Requests:
             "tail": self._start_tail,
             "control": control.ask,
             "baseline.accept": lambda request: baseline.accept(data_dir, request),
-            "audit": lambda request: {"lines": audit.newest(data_dir, audit.MOST_LINES)},
+            "audit": lambda request: audit.newest(data_dir, audit.MOST_LINES),
         }
         self._polled: Dict[str, Callable[[Request], Poll]] = {
             "launch": lambda request: gpu_gate.GatedLaunch(data_dir, request, code_dir).poll,

@@ -5,25 +5,21 @@ A process that a manager keeps is never signalled before its manager was stopped
 
 import os
 import pwd
-import re
 import subprocess
 import time
 from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
 from pipeline.contract.stages import JOBS
 from pipeline.contract.telemetry import LIVE_STATES
-from pipeline.host import managers, ours, spawn, state, stop
+from pipeline.host import child_pipes, managers, ours, spawn, state, stop
 from pipeline.host.errors import RequestError
+from pipeline.host.manager_kinds import ATTEMPT, DOCKER, PODMAN, SYSTEMD, UNIT_NAME, Manager
 
-SYSTEMD, DOCKER, PODMAN, ATTEMPT = "systemd", "docker", "podman", "attempt"
-_NAME = re.compile(r"[A-Za-z0-9_.:@\\][A-Za-z0-9_.:@\\-]{0,255}\Z")
 _POLL_S = 0.1
 _SPARE_S = 15.0
 """What a command may take beyond the grace that it gives."""
 _SAID_BYTES = 4000
-
-Manager = Dict[str, Any]
-"""{how, name, ...}: ``how`` is one of the words above, ``name`` what a person calls it."""
+_SUPERVISOR_S = 60.0
 
 
 class Stopped(NamedTuple):
@@ -41,7 +37,7 @@ def of_attempt(attempt: Dict[str, Any]) -> Manager:
 def of_place(place: managers.Place, uid: Optional[int]) -> Optional[Manager]:
     """The manager of a place; None when there is none, or none that is stopped from here (a pod, a nested or a foreign container)."""
     if place.unit is not None and (not place.containers or place.unit_has_container):
-        if not _NAME.match(place.unit) or (place.unit_uid not in (None, os.geteuid()) and os.geteuid() != 0):
+        if not UNIT_NAME.match(place.unit) or (place.unit_uid not in (None, os.geteuid()) and os.geteuid() != 0):
             return None
         return {"how": SYSTEMD, "name": place.unit, "unit": place.unit, "unit_uid": place.unit_uid}
     if place.unit is not None or place.pod is not None or len(place.containers) != 1:
@@ -89,14 +85,13 @@ def _run(manager: Manager, grace_s: float, cancelled: Callable[[], bool]) -> Any
     why = ""
     while True:
         code = process.poll()
-        said += process.stdout.read() or b""
+        said += child_pipes.drain(process.stdout)
         said = said[-_SAID_BYTES:]
         if code is not None:
             break
         if cancelled() or time.monotonic() > deadline:
             why = "cancelled while it stopped; it may still stop" if cancelled() else "no end of it after %.0f s" % (grace_s + _SPARE_S)
-            process.kill()  # the client that waits; what it asked for goes on
-            process.wait()
+            child_pipes.kill(process)  # the client that waits; what it asked for goes on
             break
         time.sleep(_POLL_S)
     process.stdout.close()
@@ -105,6 +100,7 @@ def _run(manager: Manager, grace_s: float, cancelled: Callable[[], bool]) -> Any
 
 
 def _stop_attempt(manager: Manager, data_dir: str, by: str, cancelled: Callable[[], bool]) -> Any:
+    """Until its supervisor is gone as well: it ends what the attempt left, in its own order, before anybody else does."""
     how = "stop of %s, attempt %s" % (manager["name"], manager["attempt"])
     directory = ours.directory_of(data_dir, manager)
     if directory is None:
@@ -117,7 +113,11 @@ def _stop_attempt(manager: Manager, data_dir: str, by: str, cancelled: Callable[
     while True:
         view = state.view(directory)
         if view["state"] not in LIVE_STATES:
-            return True, how, "%s %s" % (view["state"], view["why"])
+            break
         if cancelled() or time.monotonic() > deadline:
             return False, how, "cancelled while it stopped" if cancelled() else "it is still %s" % view["state"]
         time.sleep(_POLL_S)
+    deadline = time.monotonic() + _SUPERVISOR_S
+    while stop.supervised(directory) and not cancelled() and time.monotonic() < deadline:
+        time.sleep(_POLL_S)
+    return True, how, "%s %s" % (view["state"], view["why"])

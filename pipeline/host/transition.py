@@ -111,6 +111,7 @@ class Transition:
             "digest": self.plan["digest"],
             "armed": self._armed,
             "override": self.order["override"],
+            "untested": self.plan["untested"],
         }
         self.report.begin("CONFIRMED", must=True, who=self.by, **confirmed)
         audit.append(self.data_dir, dict(self._line(transition.ACTION), **confirmed))
@@ -131,7 +132,7 @@ class Transition:
             now = transition_checks.standing(self.run_directory, stage, attempt)
             if not now.runs:
                 break
-            self.told(now.line, phase="armed", force=True)
+            self.told(now.line, phase=transition.ARMED_PHASE, force=True)
             self.wait(max(self.times.poll_s, min(_BEAT_S, 4 * self.times.poll_s)))
         if not now.proven:
             self.report.end("disarmed")
@@ -150,6 +151,8 @@ class Transition:
         entry = {"step": name, "stage": stage, "state": transition.NOT_PROVEN, "line": "", "seconds": 0.0}
         self.done.append(entry)
         try:
+            if name != transition.FIRST_UNIT:  # of what was launched, whatever the settings are by now
+                self._same_settings()
             entry["line"] = self._steps.do(name, stage, attempt)
             entry["state"] = transition.PROVEN
         except NotProvenError as error:

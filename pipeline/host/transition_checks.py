@@ -4,12 +4,14 @@ import os
 from typing import Any, Dict, NamedTuple, Optional
 
 from pipeline.contract import layout, lineage, transition
+from pipeline.contract.clock import boot_s
 from pipeline.contract.files import read_json
 from pipeline.contract.stages import STAGES
-from pipeline.contract.telemetry import DONE, LIVE_STATES, RUNNING, STOPPING
+from pipeline.contract.telemetry import DONE, LIVE_STATES, RUNNING, STOPPING, number
 from pipeline.host import settings_store, state
 
 Plan = Dict[str, Any]
+_SILENT_S = 30.0
 
 
 class Standing(NamedTuple):
@@ -75,6 +77,10 @@ def live_service(run_directory: str, run: str, stage: str = "serve") -> Optional
 
 def _service(stage: str, view: Dict[str, Any]) -> Standing:
     name, word, progress = view["attempt"], view["state"], view["progress"] or {}
+    beat = number(progress.get("beat_boot_s"))
+    silent_s = 0.0 if beat is None else boot_s() - beat
+    if word == RUNNING and silent_s > _SILENT_S:  # what it said then is no word of now
+        return Standing(transition.OPEN, "%s has not told for %.0f s (attempt %s)" % (stage, silent_s, name), name, word)
     if word == RUNNING and progress.get("up") is True:
         return Standing(transition.PROVEN, "%s answers (attempt %s)" % (stage, name), name, word)
     if word in LIVE_STATES and word != STOPPING:

@@ -5,7 +5,17 @@ import time
 from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
 from pipeline.contract import free, layout, transition
-from pipeline.host import free_survey, free_verdict, gpu_gate, locks, services, stop, transition_checks, transition_order, transition_plan
+from pipeline.host import (
+    free_release,
+    free_survey,
+    free_verdict,
+    gpu_gate,
+    locks,
+    services,
+    transition_checks,
+    transition_holders,
+    transition_order,
+)  # fmt: skip
 from pipeline.host.free_gpus import Freeing
 from pipeline.host.free_report import Report
 from pipeline.host.transition_errors import NotProvenError
@@ -15,7 +25,7 @@ if TYPE_CHECKING:
 
 _TRIES = 3
 """Looks in a row between which processes that are allowed to end have ended."""
-_SUPERVISOR_S = 60.0
+_UNTOUCHED = "; nothing of theirs is touched"
 
 
 class Gpus:
@@ -32,8 +42,21 @@ class Gpus:
 
     def holders(self) -> str:
         """Whoever else is on the GPUs is told while the server still runs: then nothing has been stopped in vain."""
+        of = self._of
         self._take_lock()
-        return self._nobody_else(self._survey()) or "nobody else is on the GPUs"
+        began, lowest = time.monotonic(), None  # what is just being released is nobody's for a while
+        patience = min(free_release.SETTLE_S, of.times.free.release_s)
+        while True:
+            found = transition_holders.look(of.plan, of.plan["service"], self._survey())
+            if not found.exit_code:
+                return found.line
+            if lowest is None or found.unaccounted_bytes <= lowest - free.MIB:
+                began, lowest = time.monotonic(), found.unaccounted_bytes
+            if not found.unaccounted_bytes or time.monotonic() - began >= patience:
+                of.alert = found.line
+                raise NotProvenError(found.line + _UNTOUCHED, found.exit_code)
+            of.told(found.line, patience - (time.monotonic() - began))
+            of.wait(of.times.free.interval_s)
 
     def stop_server(self) -> str:
         of, service = self._of, dict(self._of.plan["service"])
@@ -42,16 +65,17 @@ class Gpus:
             live = transition_checks.live_service(directory, service["run"], service["stage"])
             if live is None:
                 return "%s does not run" % service["name"]
+            if not transition_order.same_service(live, service, of.run_name):
+                told = "%s is another attempt now (%s) than the one that was confirmed (%s); plan again"
+                raise NotProvenError(told % (service["name"], live["attempt"], service["attempt"]), transition.EXIT_FAILED)
             service = live
-        elif not any(transition_order.same_service(row["manager"], service) for row in self._survey()["rows"] if row["manager"]):
+        elif not any(transition_order.same_service(row["manager"], service, of.run_name) for row in self._survey()["rows"]):
             return "%s is on no GPU" % service["name"]
         of.told("stopping %s" % service["name"], of.times.free.service_s)
         done = services.stop_manager(service, of.times.free.service_s, of.data_dir, of.by, of.cancelled)
         of.check()
         if not done.ok:
             raise NotProvenError("%s was asked to stop: %s" % (service["name"], done.said[:500]), transition.EXIT_FAILED)
-        if service["how"] == services.ATTEMPT:
-            self._await_supervisor(layout.attempt_dir(layout.run_dir(of.data_dir, service["run"]), service["stage"], service["attempt"]))
         return "%s has stopped: %s" % (service["name"], done.said[:500])
 
     def free(self) -> str:
@@ -61,11 +85,11 @@ class Gpus:
         for _ in range(_TRIES):
             plan = self._survey()
             self._nobody_else(plan)
-            selection = [free.key(row) for row in transition_plan.left(plan["rows"])]
+            selection = [free.key(row) for row in transition_holders.left(plan["rows"])]
             order = {"plan": plan, "selection": selection, "phrase": of.order["phrase"], "times": {}}
             report = Report(of.directory, free.ACTION, layout.FREE_RECEIPT)
             code = Freeing(of.directory, of.data_dir, order, of.by, of.nvml, of.times.free, of.cancelled, report).run()
-            of.freed = {name: value for name, value in report.told.items() if name not in ("curve", "readings", "before")}
+            of.freed = {name: value for name, value in report.told.items() if name not in ("curve", "indices", "readings", "before")}
             outcome = report.told.get("outcome")
             if outcome == free.CANCELLED:
                 of.check()
@@ -74,8 +98,7 @@ class Gpus:
             if outcome != free.PLAN_CHANGED:
                 break
         line = str(report.told.get("line") or "the GPUs could not be verified")
-        new = report.told.get("new")
-        if new:
+        if report.told.get("new") or _somebody(report.told, selection):
             of.alert = line
         raise NotProvenError(line, code or transition.EXIT_CANNOT_TELL)
 
@@ -100,12 +123,11 @@ class Gpus:
             raise NotProvenError(plan["trouble"], transition.EXIT_CANNOT_TELL)
         return plan
 
-    def _nobody_else(self, plan: Dict[str, Any]) -> str:
-        rows: List[Dict[str, Any]] = transition_plan.others(plan, self._of.plan["service"], plan["rows"])
+    def _nobody_else(self, plan: Dict[str, Any]) -> None:
+        rows = transition_holders.others(self._of.plan, self._of.plan["service"], plan["rows"])
         if rows:
             self._of.alert = free_verdict.held_by(rows, [])
-            raise NotProvenError("%s; nothing of theirs is touched" % self._of.alert, free.EXIT_HELD)
-        return ""
+            raise NotProvenError(self._of.alert + _UNTOUCHED, free.EXIT_HELD)
 
     def _take_lock(self) -> None:
         if self._lock is not None:
@@ -116,8 +138,8 @@ class Gpus:
             holder = locks.describe_holder(locks.read_holder(path))
             raise NotProvenError("GPUs of this host are being freed already, by %s" % holder, transition.EXIT_FAILED)
 
-    def _await_supervisor(self, directory: str) -> None:
-        """It ends what the server left, in its own order, before anybody else does."""
-        deadline = time.monotonic() + _SUPERVISOR_S
-        while stop.supervised(directory) and time.monotonic() < deadline:
-            self._of.wait(self._of.times.poll_s)
+
+def _somebody(receipt: Dict[str, Any], selection: List[List[Any]]) -> bool:
+    """Whether a GPU is held by anybody but what was to be ended, in sight or not."""
+    gpus = receipt.get("gpus") or []
+    return any(gpu["kind"] == free.UNSEEN or any(one not in selection for one in gpu["holders"]) for gpu in gpus)

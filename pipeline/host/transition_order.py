@@ -6,7 +6,7 @@ from typing import Any, Dict, List, Optional
 from pipeline.contract import layout, transition
 from pipeline.contract.stages import STAGES
 from pipeline.contract.telemetry import number
-from pipeline.host import free_order, settings_store
+from pipeline.host import free_order, manager_kinds, settings_store
 from pipeline.host.errors import USAGE, RequestError
 from pipeline.host.free_order import canonical
 from pipeline.host.launch_words import check_arguments, find_interpreter
@@ -63,16 +63,22 @@ def phrase(plan: Plan, armed: bool) -> str:
     return transition.phrase(plan["label"], plan["run"], names(plan), service_name(plan), armed)
 
 
-def same_service(one: Optional[Dict[str, Any]], other: Optional[Dict[str, Any]]) -> bool:
-    """Whether both are the service that was confirmed. A server of ours may be another attempt by now: it is still ours, of this run."""
-    return _service(one) == _service(other)
+def same_service(one: Optional[Dict[str, Any]], other: Optional[Dict[str, Any]], run: str) -> bool:
+    """Whether both are the service that was confirmed. The run's own server may be another attempt by now: it is still this run's."""
+    return _service(one, run) == _service(other, run)
+
+
+def is_own_server(service: Dict[str, Any], run: str) -> bool:
+    """Whether it is the server of this run, whichever attempt: any other attempt is confirmed as that one and no other."""
+    stage = STAGES.get(str(service.get("stage")))
+    return service["how"] == manager_kinds.ATTEMPT and service.get("run") == run and stage is not None and stage.service
 
 
 def digest(plan: Plan) -> str:
     """Over all that decides what is done; not over how things stand."""
     fields = ("label", "run", "boot_id", "from", "from_attempt", "settings_sha256", *GPU_FIELDS)
     stages = [[one[name] for name in ("stage", "interpreter", "args", "env")] for one in plan["stages"]]
-    content = [[plan[name] for name in fields], stages, _service(plan["service"])]
+    content = [[plan[name] for name in fields], stages, _service(plan["service"], plan["run"]), plan["untested"]]
     return settings_store.digest(canonical(content).encode())[:16]
 
 
@@ -86,6 +92,8 @@ def check_order(order: Any) -> Dict[str, Any]:
     plan, armed, override, times = order["plan"], order.get("armed", False), order.get("override"), order.get("times") or {}
     try:
         asked(dict(plan, service=service_name(plan)))
+        if plan["service"] is not None and not manager_kinds.is_manager(plan["service"]):
+            raise KeyError("service")
         intact = digest(plan) == plan.get("digest")
         wanted = phrase(plan, bool(armed))
     except (KeyError, TypeError, AttributeError):
@@ -115,8 +123,12 @@ def free_what(plan: Plan) -> Dict[str, Any]:
     return free_order.asked({name: plan[name] for name in ("label", "run", *GPU_FIELDS)})
 
 
-def _service(manager: Optional[Dict[str, Any]]) -> Optional[Dict[str, Any]]:
-    return manager and {name: manager[name] for name in sorted(manager) if name not in ("pids", "attempt")}
+def _service(manager: Optional[Dict[str, Any]], run: str) -> Optional[Dict[str, Any]]:
+    """What of a service must be as it was confirmed."""
+    if not manager:
+        return None
+    moves = ("pids", "attempt") if is_own_server(manager, run) else ("pids",)
+    return {name: manager[name] for name in sorted(manager) if name not in moves}
 
 
 def _stage(stage: Any, what: str) -> str:

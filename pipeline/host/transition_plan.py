@@ -10,7 +10,16 @@ from typing import Any, Callable, Dict, List, Optional
 
 from pipeline.contract import layout, transition
 from pipeline.contract.clock import boot_s
-from pipeline.host import asked_child, free_survey, free_verdict, procs, transition_checks, transition_order
+from pipeline.host import (
+    asked_child,
+    free_survey,
+    procs,
+    spawn,
+    transition_checks,
+    transition_holders,
+    transition_order,
+    transition_preflight,
+)
 from pipeline.host.asked_child import AskedChild
 from pipeline.host.errors import MISSING, USAGE, RequestError
 from pipeline.host.nvml_session import Session
@@ -30,12 +39,16 @@ class PlanRequest(AskedChild):
         """{plan}, or None: ask again in some 50 ms. Raises RequestError when there will be none."""
         found = super().poll()
         if found is not None and found.get("no_service"):
-            raise RequestError(USAGE, found["no_service"], "see `services` of free.plan")
+            raise RequestError(USAGE, found["no_service"], "name one of those, or none")
         return found
 
 
-def make(data_dir: str, what: Dict[str, Any], nvml: Optional[Session], cancelled: Callable[[], bool] = lambda: False) -> Plan:
+def make(
+    data_dir: str, what: Dict[str, Any], nvml: Optional[Session], code_dir: str, cancelled: Callable[[], bool] = lambda: False
+) -> Plan:
     """The plan, as of now. ``what`` is ``transition_order.asked``'s; ``nvml`` is needed where the next stage needs GPUs.
+
+    ``untested`` in it are versions that the next stage would work with: whoever confirms the plan confirms those, and no others.
 
     Raises LookupError when the service that was named is none here, forked.CancelledError.
     """
@@ -47,33 +60,17 @@ def make(data_dir: str, what: Dict[str, Any], nvml: Optional[Session], cancelled
     plan.update(settings_sha256=transition_checks.settings_digest(run_directory), free=None, service=None)
     if nvml is not None and transition.needs_gpus(stages[-1]["stage"]):
         found, _, _ = free_survey.survey(nvml, data_dir, transition_order.free_what(plan), cancelled)
-        kept = ("driver", "simulated", "gpus_ok", "trouble", "gpus", "services", "unreadable", "complete", "notes", "rows")
+        kept = ("driver", "simulated", "gpus_ok", "trouble", "gpus", "services", "unreadable", "complete", "failed", "notes", "rows")
         plan["free"] = {name: found[name] for name in kept}
         plan["service"] = _service(what["service"], found["services"], transition_checks.live_service(run_directory, what["run"]))
-    plan["steps"] = [dict(one, **_now(one, plan, before)) for one in _steps(plan)]
+    plan["untested"], unknown = [], ""
+    if stages[-1]["now"] == transition.NOT_PROVEN:  # else no preflight is made
+        plan["untested"], unknown = transition_preflight.untested(stages[-1], plan, run_directory, code_dir, cancelled)
+    plan["steps"] = [dict(one, **_now(one, plan, before, unknown)) for one in _steps(plan)]
     plan["trouble"] = [one["line"] for one in plan["steps"] if one["state"] == transition.NOT_PROVEN]
     plan.update(phrase=transition_order.phrase(plan, False), phrase_armed=transition_order.phrase(plan, True))
     plan["digest"] = transition_order.digest(plan)
     return plan
-
-
-def others(plan: Plan, service: Optional[Dict[str, Any]], rows: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
-    """Holders that are neither the named service's nor left by this run: nothing on the way may touch them."""
-    holding = [row for row in rows if row["uses_memory"] and not row["daemon"]]
-    if plan["wanted"]:
-        holding = [row for row in holding if row["any_gpu"] or any(one["uuid"] in plan["wanted"] for one in row["gpus"])]
-    return [row for row in holding if not _may_go(row, service)]
-
-
-def left(rows: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
-    """What ended attempts of this run left: the only processes that are signalled on the way."""
-    return [row for row in rows if row["killable"] and row["manager"] is None and row["relation"] == "ours, this run"]
-
-
-def _may_go(row: Dict[str, Any], service: Optional[Dict[str, Any]]) -> bool:
-    if row["killable"] and row["manager"] is None:
-        return row["relation"] == "ours, this run"
-    return bool(row["killable"] and service and transition_order.same_service(row["manager"], service))
 
 
 def _service(asked: Optional[str], found: List[Dict[str, Any]], ours: Optional[Dict[str, Any]]) -> Optional[Dict[str, Any]]:
@@ -95,8 +92,11 @@ def _steps(plan: Plan) -> List[Dict[str, Any]]:
     return transition.steps(plan["from"], transition_order.names(plan), transition_order.service_name(plan))
 
 
-def _now(one: Dict[str, Any], plan: Plan, before: transition_checks.Standing) -> Dict[str, Any]:
-    """{state, line} of a step before anything is done: what is not known before it is done is ``open``."""
+def _now(one: Dict[str, Any], plan: Plan, before: transition_checks.Standing, unknown: str) -> Dict[str, Any]:
+    """{state, line} of a step before anything is done: what is not known before it is done is ``open``.
+
+    ``unknown``: why the versions are not known.
+    """
     goal = plan["stages"][-1]
     if one["step"] == transition.OUTPUT:
         return {"state": before.word, "line": before.line}
@@ -104,6 +104,9 @@ def _now(one: Dict[str, Any], plan: Plan, before: transition_checks.Standing) ->
         (stage,) = [found for found in plan["stages"] if found["stage"] == one["stage"]]
         word = transition.PROVEN if stage["now"] == transition.PROVEN else transition.OPEN
         return {"state": word, "line": stage["line"]}
+    if one["step"] == transition.PREFLIGHT:
+        texts = ", ".join(plan["untested"])
+        return {"state": transition.OPEN, "line": "not tested, and let through if you confirm: %s" % texts if texts else unknown}
     if one["step"] == transition.HOLDERS:
         return _holders(plan)
     if one["step"] == transition.LAUNCH and goal["now"] in (transition.OPEN, transition.PROVEN):
@@ -112,13 +115,12 @@ def _now(one: Dict[str, Any], plan: Plan, before: transition_checks.Standing) ->
 
 
 def _holders(plan: Plan) -> Dict[str, Any]:
-    free = plan["free"]
-    if free is None or free["trouble"]:
-        return {"state": transition.NOT_PROVEN, "line": free["trouble"] if free else "the GPUs were not looked at"}
-    rows = others(plan, plan["service"], free["rows"])
-    if rows and plan["stages"][-1]["now"] != transition.OPEN:
-        return {"state": transition.NOT_PROVEN, "line": free_verdict.held_by(rows, [])}
-    return {"state": transition.PROVEN, "line": "nobody else is on the GPUs"}
+    if plan["free"] is None:
+        return {"state": transition.NOT_PROVEN, "line": "the GPUs were not looked at"}
+    if plan["stages"][-1]["now"] == transition.OPEN and not plan["free"]["trouble"]:
+        return {"state": transition.PROVEN, "line": "not needed: the GPUs are the next stage's"}
+    found = transition_holders.look(plan, plan["service"], plan["free"])
+    return {"state": transition.NOT_PROVEN if found.exit_code else transition.PROVEN, "line": found.line}
 
 
 def _told(found: transition_checks.Standing) -> Dict[str, Any]:
@@ -133,7 +135,7 @@ def main(arguments: List[str]) -> int:
     what = json.loads(arguments[1])
     nvml = Session(arguments[0]) if what["expected_gpus"] else None
     try:
-        plan = make(arguments[0], what, nvml)
+        plan = make(arguments[0], what, nvml, spawn.code_root())
     except LookupError as error:
         asked_child.answer({"no_service": str(error.args[0])})
         return 0

@@ -5,27 +5,31 @@ import os
 import signal
 import subprocess
 import time
-from typing import Any, Callable, Dict, List, NamedTuple, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Set, Tuple
 
 from pipeline.contract import preflight, transition
-from pipeline.host import spawn
+from pipeline.host import child_pipes, spawn
 
-WITHOUT_GPU, ONLY_GPU = "--" + preflight.NO_GPU, "--" + preflight.GPU_ONLY
+WITHOUT_GPU, ONLY_GPU, ONLY_VERSIONS = "--" + preflight.NO_GPU, "--" + preflight.GPU_ONLY, "--" + preflight.VERSIONS
+_VERSIONS_S = 20.0
+"""Of the plan's own deadline: an interpreter on a cold disk takes some of it to start."""
 _POLL_S = 0.1
 _END_S = 5.0
 _LONGEST_S = 3600
 _MAX_BYTES = 1 << 20
-_NAMED = 4
+_NAMED, _TEXT = 4, 300
 
 
 class Preflight(NamedTuple):
     """What it said."""
 
     checks: List[Dict[str, Any]]
-    """{check, ok (true, false; null: cannot be told), evidence, what_to_do, gpu}."""
+    """{check, ok (true, false; null: cannot be told), evidence, what_to_do, gpu, untested}."""
     line: str
     exit_code: int
-    """0: every check is proven."""
+    """0: every check is proven, or is an untested version that was confirmed."""
+    whole: bool = False
+    """It came to its end: none of its checks is missing."""
 
 
 def run(
@@ -37,13 +41,17 @@ def run(
     seconds: float,
     cancelled: Callable[[], bool],
 ) -> Preflight:
-    """Run it, in bounded time; ``launched`` is {stage, interpreter, args, env}. A cancel ends it and counts as not proven."""
+    """Run it, in bounded time; ``launched`` is {stage, interpreter, args, env}. A cancel ends it and counts as not proven.
+
+    ``untested`` in the plan are the versions that the operator has seen and confirmed: no other line that cannot be told is let through.
+    """
     words = [launched["interpreter"], "-u", "-m", "pipeline", preflight.COMMAND, launched["stage"], "--run", run_directory, part]
     words += ["--timeout-s", "%d" % max(1, min(_LONGEST_S, seconds)), *_settings(launched["args"])]
     if os.path.exists(os.path.join(code_dir, ".complete")):  # a bundle: its directory is its hash
         words += ["--code", os.path.basename(code_dir)]
     if plan["expected_gpus"]:
         words += ["--expected-gpus", str(plan["expected_gpus"]), "--gpu-uuids", ",".join(plan["gpu_uuids"])]
+        words += ["--wanted", ",".join(plan["wanted"])] if plan["wanted"] else []
     environment = dict(spawn.clean_environment(), **launched["env"])
     environment.update(PYTHONPATH=code_dir, PYTHONUNBUFFERED="1")
     pipe = subprocess.PIPE
@@ -52,7 +60,18 @@ def run(
     except OSError as error:
         return Preflight([], "%s cannot be started: %s" % (launched["interpreter"], error.strerror), transition.EXIT_FAILED)
     out, said, why = _await(process, time.monotonic() + seconds, seconds, cancelled)
-    return _told(out, said, process.returncode, why)
+    return _told(out, said, process.returncode, why, {str(one) for one in plan.get("untested") or []})
+
+
+def untested(
+    launched: Dict[str, Any], plan: Dict[str, Any], run_directory: str, code_dir: str, cancelled: Callable[[], bool]
+) -> Tuple[List[str], str]:
+    """(the untested versions that the stage would work with, a text each; why that is not known, or ""). Read-only."""
+    done = run(launched, plan, run_directory, code_dir, ONLY_VERSIONS, _VERSIONS_S, cancelled)
+    found = next((one for one in done.checks if one["check"] == preflight.VERSIONS), None)
+    if found is None:
+        return [], "which versions it would work with is not known: %s" % done.line
+    return found["untested"], ""
 
 
 def _await(process: "subprocess.Popen[bytes]", deadline: float, seconds: float, cancelled: Callable[[], bool]) -> Tuple[bytes, bytes, str]:
@@ -64,8 +83,7 @@ def _await(process: "subprocess.Popen[bytes]", deadline: float, seconds: float, 
     while True:
         ended = process.poll() is not None
         for at, file in enumerate(files):
-            parts[at] += (file.read() or b"") if file is not None else b""
-            parts[at] = parts[at][-_MAX_BYTES:]
+            parts[at] = (parts[at] + child_pipes.drain(file))[-_MAX_BYTES:]
         if ended:
             break
         if cancelled() or time.monotonic() > deadline:
@@ -84,37 +102,49 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
     try:
         process.wait(_END_S)
     except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+        child_pipes.kill(process)
 
 
-def _told(out: bytes, said: bytes, code: Any, why: str) -> Preflight:
-    checks = [one for one in map(_check, out.splitlines()) if one is not None]
+def _told(out: bytes, said: bytes, code: Any, why: str, confirmed: Set[str]) -> Preflight:
+    lines, whole = preflight.whole([one for one in map(_line, out.splitlines()) if one is not None], code)
+    checks = [_check(one) for one in lines]
     if why:
         return Preflight(checks, "preflight: " + why, transition.EXIT_CANNOT_TELL)
-    bad = [one for one in checks if one["ok"] is not True]
-    if code == 0 and checks and not bad:
-        return Preflight(checks, "%d checks" % len(checks), 0)
-    if bad:
-        told = ["%s: %s%s" % (one["check"], one["evidence"], "; " + one["what_to_do"] if one["what_to_do"] else "") for one in bad]
-        more = " (and %d more)" % (len(told) - _NAMED) if len(told) > _NAMED else ""
-        failed = any(one["ok"] is False for one in bad)
-        return Preflight(checks, " | ".join(told[:_NAMED]) + more, transition.EXIT_FAILED if failed else transition.EXIT_CANNOT_TELL)
+    seen = [one for one in checks if one["ok"] is None and one["untested"] and confirmed.issuperset(one["untested"])]
+    bad = [one for one in checks if one["ok"] is not True and one not in seen]
+    if whole and checks and not bad:
+        texts = ["not tested, as was confirmed: %s" % ", ".join(one["untested"]) for one in seen]
+        return Preflight(checks, "; ".join(["%d checks" % len(checks), *texts]), 0, True)
+    told = ["%s: %s%s" % (one["check"], one["evidence"], "; " + one["what_to_do"] if one["what_to_do"] else "") for one in bad]
+    more = " (and %d more)" % (len(told) - _NAMED) if len(told) > _NAMED else ""
+    failed = any(one["ok"] is False for one in bad) or (not checks and isinstance(code, int) and code > 0)
+    early = [] if whole and checks else [_early(said, code, len(checks))]
+    line = " | ".join([*told[:_NAMED], *early]) + more
+    return Preflight(checks, line, transition.EXIT_FAILED if failed else transition.EXIT_CANNOT_TELL, whole)
+
+
+def _early(said: bytes, code: Any, count: int) -> str:
     lines = said.decode("utf-8", "replace").strip().splitlines()
-    line = lines[-1][:500] if lines else "exit code %s, and no check was told" % code
-    return Preflight(checks, line, transition.EXIT_FAILED if code else transition.EXIT_CANNOT_TELL)
+    last = lines[-1][:500] if lines else ""
+    if not count:
+        return last or "exit code %s, and no check was told" % code
+    return "it ended early (exit code %s), after %d checks: others may be missing%s" % (code, count, "; " + last if last else "")
 
 
-def _check(line: bytes) -> Any:
+def _line(line: bytes) -> Any:
     try:
         value = json.loads(line.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
         return None
-    if not isinstance(value, dict) or not isinstance(value.get("check"), str):
-        return None
+    return value if isinstance(value, dict) and isinstance(value.get("check"), str) else None
+
+
+def _check(value: Dict[str, Any]) -> Dict[str, Any]:
     ok = value.get("ok")
     texts = {name: str(value.get(name) or "")[:500] for name in ("evidence", "what_to_do")}
-    return dict(texts, check=value["check"][:100], ok=ok if isinstance(ok, bool) else None, gpu=value.get("gpu") is True)
+    check, told = value["check"][:100], value.get("untested") if value["check"] == preflight.VERSIONS else None
+    untested = [one[:_TEXT] for one in told if isinstance(one, str)] if isinstance(told, list) else []
+    return dict(texts, check=check, ok=ok if isinstance(ok, bool) else None, gpu=value.get("gpu") is True, untested=untested)
 
 
 def _settings(args: List[str]) -> List[str]:

@@ -5,10 +5,10 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, Optional
 
-from pipeline.contract import events, layout, transition
+from pipeline.contract import events, free, layout, transition
 from pipeline.contract.telemetry import DONE, LIVE_STATES
-from pipeline.host import gpu_gate, launch, transition_checks, transition_first, transition_order, transition_preflight
-from pipeline.host.errors import RequestError
+from pipeline.host import gpu_claim, launch, transition_checks, transition_first, transition_order, transition_preflight, visible_gpus
+from pipeline.host.errors import GPUS, RequestError
 from pipeline.host.transition_errors import NotProvenError
 from pipeline.host.transition_gpus import Gpus
 
@@ -88,6 +88,10 @@ class Steps:
 
     def _preflight(self, part: str) -> str:
         of, launched = self._of, self._entry(self._goal())
+        try:
+            visible_gpus.check(of.run_directory, launched["stage"], launched["env"], of.plan["wanted"] or [])
+        except RequestError as error:
+            raise NotProvenError(str(error), transition.EXIT_FAILED) from None
         of.told("%s %s" % (launched["stage"], part), of.times.preflight_s)
         seconds = of.times.preflight_s
         done = transition_preflight.run(launched, of.plan, of.run_directory, of.code_dir, part, seconds, of.cancelled)
@@ -96,7 +100,7 @@ class Steps:
         if not done.exit_code:
             return done.line
         reason = of.order["override"]
-        if not reason or not done.checks:  # what said nothing at all is not overridden
+        if not reason or not done.whole:  # a reason lets through what it found, not what is missing
             raise NotProvenError(done.line, done.exit_code)
         of.report.event(events.OVERRIDE, reason=reason, what=[done.line])
         return "overridden (%s): %s" % (reason, done.line)
@@ -124,7 +128,9 @@ class Steps:
                 of.wait(_LAUNCH_POLL_S)
                 begun = self._begin(request, evidence)
         except RequestError as error:
-            raise NotProvenError(str(error), transition.EXIT_FAILED) from None
+            if error.kind == GPUS:  # somebody began on them just now
+                of.alert = str(error)
+            raise NotProvenError(str(error), free.EXIT_HELD if error.kind == GPUS else transition.EXIT_FAILED) from None
         of.launched[stage] = attempt
         reply = begun.poll()
         while reply is None:
@@ -140,7 +146,7 @@ class Steps:
         of = self._of
         if evidence is None:
             return launch.Launch(of.data_dir, request, of.code_dir, sys.executable)
-        return gpu_gate.claim(of.data_dir, request, of.code_dir, evidence)
+        return gpu_claim.claim(of.data_dir, request, of.code_dir, evidence)
 
     def _first_unit(self, stage: str) -> str:
         of = self._of

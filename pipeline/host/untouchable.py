@@ -15,7 +15,7 @@ _OTHERS = (
     "crio", "conmon", "podman", "kubelet", "k3s", "systemd", "init", "dumb-init", "tini", "tmux", "tmux: server", "screen", "SCREEN",
     "login", "slurmd", "slurmstepd",
 )  # fmt: skip
-_PARTS = ("agent", "supervise", "shim", "nvml", "free-plan", "free-gpus", "gpu-gate", "transition-plan", "transition")
+_PARTS = ("agent", "supervise", "shim", "nvml", "free-plan", "free-gpus", "gpu-gate", "gpu-check", "transition-plan", "transition")
 SYSTEM, SELF = "system", "self"
 
 

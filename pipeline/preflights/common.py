@@ -9,7 +9,7 @@ from typing import Any
 from pipeline import inputs, interpreter
 from pipeline.attempt_locks import check_not_held
 from pipeline.checks_model import ModelInfo, check_model
-from pipeline.contract import bundle, checkout, layout, versions
+from pipeline.contract import bundle, checkout, layout, preflight, versions
 from pipeline.contract.lineage import OUTPUTS
 from pipeline.host import spawn
 from pipeline.manifest import code_hash
@@ -18,6 +18,7 @@ from pipeline.preflights.report import CannotTellError, NotSoError, Report
 from pipeline.provenance import Verifier
 from pipeline.schema import Settings
 from pipeline.sizes import size
+from pipeline.visible import visible
 
 
 def add(report: Report, stage: str, module: Any, settings: Settings, run_directory: str, code: str | None) -> None:
@@ -27,10 +28,15 @@ def add(report: Report, stage: str, module: Any, settings: Settings, run_directo
     report.check(
         "interpreter", lambda: _check_interpreter(module), lambda python: f"{sys.executable}, Python {python}, has all of {_list(packages)}"
     )
-    report.check("versions", lambda: _check_versions(packages), str)
+    add_versions(report, packages)
     report.check("nobody else", lambda: _check_free(stage, module, settings, run_directory), str)
     if stage in OUTPUTS and OUTPUTS[stage].inputs:
         report.check("inputs", lambda: _check_inputs(stage, settings, run_directory), str)
+
+
+def add_versions(report: Report, packages: Sequence[str]) -> None:
+    """Tested or not: an untested one is told as that, and nothing more is known of it."""
+    report.check(preflight.VERSIONS, lambda: _check_versions(packages), str)
 
 
 def add_model(report: Report, settings: Settings, run_directory: str) -> ModelInfo | None:
@@ -100,8 +106,9 @@ def _check_versions(packages: Sequence[str]) -> str:
     told = "; ".join(
         filter(None, (f"tested: {_list(tested)}" if tested else "", f"not tested: {_list([*untested.values()])}" if untested else ""))
     )
-    if any(name in versions.DECIDING for name in untested):
-        raise CannotTellError(told, "try a few samples first, or install a tested version")
+    deciding = [text for name, text in untested.items() if name in versions.DECIDING]
+    if deciding:
+        raise CannotTellError(told, "try a few samples first, or install a tested version", untested=[visible(one) for one in deciding])
     return told
 
 

@@ -6,7 +6,8 @@ from pipeline import disk, layers, preflight
 from pipeline.checks_data import PreparedData
 from pipeline.checks_model import ModelInfo
 from pipeline.contract.lineage import fingerprint, output_directory, read_manifest
-from pipeline.model_memory import Prediction, available_host_bytes, loaded_bytes
+from pipeline.host_memory import available_bytes
+from pipeline.model_memory import Prediction, loaded_bytes
 from pipeline.preflight import Plan
 from pipeline.preflights import common
 from pipeline.preflights.gpus import Facts, smallest_card_bytes
@@ -106,7 +107,7 @@ def _about_space(plan: Plan, free_bytes: int, free_inodes: int | None) -> str:
 def _host_memory(plan: Plan) -> str:
     """The engine loads the weights into the host's memory, whichever device they go to."""
     extract = plan.settings.extract
-    weights, free = loaded_bytes(plan.model, extract.compute_dtype), available_host_bytes()
+    weights, free = loaded_bytes(plan.model, extract.compute_dtype), available_bytes()
     buffers = min(extract.buffer_bytes, plan.missing_bytes)
     need = weights + buffers
     told = f"{size(weights)} of weights and {size(buffers)} of buffers (extract.buffer_bytes)"
@@ -127,11 +128,13 @@ def _memory(settings: Settings, run_directory: str, facts: Facts | None) -> str:
     card = smallest_card_bytes(facts) if facts else None
     if card is None:
         raise CannotTellError("not looked at: it needs the GPUs' own memory")
-    capture = extract.batch_tokens * len(states) * model.hidden_size * _STATE_BYTES
-    predicted = Prediction(card, 1, 1.0, loaded_bytes(model, extract.compute_dtype), capture)
-    if predicted.fits is False:
+    weights, token = loaded_bytes(model, extract.compute_dtype), len(states) * model.hidden_size * _STATE_BYTES
+    longest = max(extract.batch_tokens, extract.max_length_tokens)  # one sample alone may have more than a batch
+    predicted = Prediction(card, 1, 1.0, weights, longest * token)
+    if Prediction(card, 1, 1.0, weights, extract.batch_tokens * token).fits is False:
         mend = "the transformers engine has the whole model on one GPU: lower extract.batch_tokens, or take a smaller model"
         raise NotSoError(predicted.told(), mend)
-    if predicted.fits is None:
-        raise CannotTellError(f"{predicted.told()} for activations: too close to tell", "lower extract.batch_tokens")
+    if predicted.fits is not True:
+        mend = "lower extract.batch_tokens" + (" or extract.max_length_tokens" if longest > extract.batch_tokens else "")
+        raise CannotTellError(f"{predicted.told()} for activations: too close to tell", mend)
     return f"{predicted.told()} for activations"

@@ -14,6 +14,7 @@ from pipeline.preflights.report import CannotTellError, Report
 
 _POLL_S = 0.05
 _FREE_THEM = "eaglewatch free-gpus HOST --plan shows who holds them, and frees them"
+_PROVE_THEM = "connect to the host itself, as root, so that every process is seen; or start it with --override REASON, which is logged"
 
 Facts = dict[str, Any]
 """What ``pipeline.host.gpu_check`` found."""
@@ -25,6 +26,8 @@ class Wanted(NamedTuple):
     count: int | None
     """None: it was not said. 0: none are expected."""
     uuids: Sequence[str] = ()
+    some: Sequence[str] = ()
+    """Those that the stage is to have, by UUID; empty: all."""
 
 
 def add(report: Report, run_directory: str, wanted: Wanted) -> Facts | None:
@@ -50,7 +53,7 @@ def add(report: Report, run_directory: str, wanted: Wanted) -> Facts | None:
     ok = True if found["free"] else None if found["exit_code"] == free.EXIT_CANNOT_TELL else False
     report.add("GPUs free", ok, _mark(found) + found["line"], "" if ok else _FREE_THEM, gpu=True)
     _baseline(report, found)
-    return found
+    return {**found, "cards": [card for card in found["cards"] if not wanted.some or card["uuid"] in wanted.some]}
 
 
 def smallest_card_bytes(facts: Facts) -> int | None:
@@ -84,8 +87,11 @@ def _baseline(report: Report, found: Facts) -> None:
         return
     shown = ",".join(str(free.mib(recorded[card["uuid"]])) if card["uuid"] in recorded else "?" for card in found["cards"])
     told = f"recorded since this boot: {shown} MiB, no holder"
-    if recorded and all(size <= accepted.get(uuid, -1) for uuid, size in recorded.items()):
-        ok, evidence, mend = True, f"{told}; accepted for this run", ""
+    if idle["unprovable"]:
+        ok, evidence, mend = False, f"idle GPUs are not at 0 MiB, and cannot be proven idle here: {idle['unprovable']}", _PROVE_THEM
+    elif recorded and all(size <= accepted.get(uuid, -1) for uuid, size in recorded.items()):
+        ok = found["free"] or not idle["needed"]  # another card may be idle that was not recorded, or hold more by now
+        evidence, mend = f"{told}; accepted for this run{'' if ok else ', but idle GPUs hold more now'}", "" if ok else _FREE_THEM
     elif recorded:
         mend = "eaglewatch preflight STAGE --host HOST --run RUN --accept-baseline accepts it for this run"
         ok, evidence = not idle["needed"], f"{told}; not accepted for this run"
@@ -101,7 +107,12 @@ def _ask(run_directory: str, wanted: Wanted) -> Facts:
         raise CannotTellError(f"{run_directory} lies in no data directory of eaglewatch: its host program knows nothing of this run")
     if not os.path.exists(os.path.join(code, "pynvml.py")):
         raise CannotTellError(f"{code} is no shipped bundle: it has no host program that reads GPUs", "eaglewatch preflight ships one")
-    what = {"run": os.path.basename(run_directory), "expected_gpus": wanted.count or 0, "gpu_uuids": list(wanted.uuids), "wanted": []}
+    what = {
+        "run": os.path.basename(run_directory),
+        "expected_gpus": wanted.count or 0,
+        "gpu_uuids": list(wanted.uuids),
+        "wanted": list(wanted.some),
+    }
     child = AskedChild("the verification of the GPUs", code, ["gpu-check", data, json.dumps(what)])
     try:
         while (found := child.poll()) is None:

@@ -18,7 +18,11 @@ class NotSoError(Exception):
 
 
 class CannotTellError(Exception):
-    """A check cannot tell: ``args`` are the evidence that it has, and what to do."""
+    """A check cannot tell: ``args`` are the evidence that it has, and what to do. ``facts`` are for programs."""
+
+    def __init__(self, *said: str, **facts: Any):
+        super().__init__(*said)
+        self.facts = facts
 
 
 class Report:
@@ -49,7 +53,8 @@ class Report:
             self.add(name, False, what + _notes(said), mend, gpu)
         except (NotSoError, CannotTellError) as error:
             evidence_text, what_to_do = (*error.args, "")[:2]
-            self.add(name, False if isinstance(error, NotSoError) else None, evidence_text + _notes(said), what_to_do, gpu)
+            told = error.facts if isinstance(error, CannotTellError) else {}
+            self.add(name, False if isinstance(error, NotSoError) else None, evidence_text + _notes(said), what_to_do, gpu, **told)
         except Exception as error:  # a broken library, a file that went away: one check less, not the end of all
             reason = f"{getattr(error, 'filename', None) or type(error).__name__}: {getattr(error, 'strerror', None) or error}"
             self.add(name, None, f"this could not be looked at: {reason}" + _notes(said), "", gpu)

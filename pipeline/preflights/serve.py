@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Sequence
 
 from pipeline.checks_model import ModelInfo, check_model
 from pipeline.host.server_lines import shown
@@ -15,6 +16,11 @@ from pipeline.sizes import size
 
 IMPORT_S = 90.0
 """vLLM's own import takes 10 to 30 s from a cold disk."""
+_STAGES = "--pipeline-parallel-size"
+_SHORT = {"-pp": _STAGES, "-q": "--quantization", "-dp": "--data-parallel-size"}
+_UNKNOWN = {"--quantization", "--cpu-offload-gb", "--kv-cache-dtype", "--kv-cache-memory-bytes", "--speculative-config"} | {
+    "--data-parallel-size", "--decode-context-parallel-size", "--enable-lora", "--enable-expert-parallel",
+}  # fmt: skip
 _REHEARSALS = "pipeline.rehearsal.openai_server"
 
 
@@ -48,17 +54,36 @@ def _memory(settings: Settings, facts: Facts | None) -> str:
     card = smallest_card_bytes(facts) if facts else None
     if facts is None or card is None:
         raise CannotTellError("not looked at: it needs the GPUs' own memory")
-    if serve.tensor_parallel > len(facts["cards"]):
-        raise NotSoError(f"serve.tensor_parallel is {serve.tensor_parallel}, and there are {len(facts['cards'])} GPUs", "lower it")
-    predicted = Prediction(card, serve.tensor_parallel, serve.gpu_memory_utilization, model.weight_bytes, 0)
-    told = predicted.told() + _about_cache(settings, model, predicted)
+    stages = _pipeline_stages(serve.extra_args)
+    ranks = serve.tensor_parallel * stages
+    if ranks > len(facts["cards"]):
+        more = f" times {stages} of {_STAGES}" if stages > 1 else ""
+        raise NotSoError(f"serve.tensor_parallel is {serve.tensor_parallel}{more}, and there are {len(facts['cards'])} GPUs", "lower it")
+    predicted = Prediction(card, ranks, serve.gpu_memory_utilization, model.weight_bytes, 0)
+    told = predicted.told() + (_about_cache(settings, model, predicted) if stages == 1 else "")
     if predicted.fits is False:
         raise NotSoError(told, "raise serve.tensor_parallel or serve.gpu_memory_utilization, or take a smaller model")
-    if predicted.fits is None or _cache_too_small(settings, model, predicted):
+    if predicted.fits is None or (stages == 1 and _cache_too_small(settings, model, predicted)):
         raise CannotTellError(
             f"{told}: too close to tell from the files", "lower serve.max_model_len_tokens, or look at the log of the start"
         )
     return told
+
+
+def _pipeline_stages(extra_args: Sequence[str]) -> int:
+    """Among how many the layers are parted. Raises CannotTellError for options by which a GPU holds more or less than its share."""
+    found = 1
+    for at, word in enumerate(extra_args):
+        head, given, value = word.partition("=")
+        name = _SHORT.get(head) or head.replace("_", "-")
+        if name in _UNKNOWN:
+            raise CannotTellError(f"serve.extra_args has {head}: what a GPU holds with it is not known here")
+        if name == _STAGES:
+            value = value if given else next(iter(extra_args[at + 1 : at + 2]), "")
+            if not value.isdigit() or int(value) < 1:
+                raise CannotTellError(f"serve.extra_args: {head} {value!r} is no number of stages")
+            found = int(value)
+    return found
 
 
 def _cache_too_small(settings: Settings, model: ModelInfo, predicted: Prediction) -> bool:

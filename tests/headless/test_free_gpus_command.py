@@ -2,6 +2,8 @@
 
 import contextlib
 import json
+import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -80,7 +82,7 @@ def test_plan_phrase_confirm_receipt_and_an_idle_baseline(machine: Machine, hold
     done = free(machine, "--confirm", "free rehearsal 1", "--select", str(holder.pid), "--digest", told["digest"])
     assert done.returncode == 0, done
     assert holder.wait(20) == -15
-    assert "FREE: 0 MiB on 8/8" in done.stdout and "TERM          one SIGTERM each" in done.stdout
+    assert "FREE: 0 MiB on 8/8" in done.stdout and "TERM           one SIGTERM each" in done.stdout
     assert f"{holder.pid} " in done.stdout and "ended by SIGTERM" in done.stdout
     words = [(one["what"], one["reply"], one["phrase"], one["digest"]) for one in machine.audit()]
     assert words == [("free-gpus", reply, "free rehearsal 1", told["digest"]) for reply in (None, words[1][1])] and words[1][1]
@@ -112,7 +114,10 @@ def test_held_and_baseline_have_their_exit_codes_and_a_baseline_is_accepted_and_
     assert [one["what"] for one in machine.audit() if one["what"] == "baseline-accept"] == ["baseline-accept"] * 2
     status = machine.run("status", "rehearsal", "--run", "some-run").stdout
     assert sum("baseline accepted" in line for line in status.splitlines() if line.split()[:1] == ["7"]) == 1, status
-    assert "free-gpus: baseline accepted: 0,0,0,0,0,0,0,3 MiB, no holder; all of it: eaglewatch free-gpus rehearsal --show" in status
+    told = r"free-gpus: ended .* ago \(.*\): baseline accepted: 0,0,0,0,0,0,0,3 MiB, no holder; all of it: \S+ free-gpus rehearsal (.*)"
+    command = re.search(told, status)
+    assert command and command[1] == "--run some-run --show", status
+    assert free(machine, *command[1].split()).returncode == 10, "the command that it tells shows that one"
 
 
 def test_one_that_waits_is_cancelled_and_says_what_it_had_done(
@@ -120,7 +125,8 @@ def test_one_that_waits_is_cancelled_and_says_what_it_had_done(
 ) -> None:
     assert free(machine, "--plan").returncode == 0
     sim_gpus.hold(state(machine), 0, 81_024, pid=stubborn.pid)
-    running = begin("free-gpus", "rehearsal", "--confirm", "free rehearsal 1", "--all", "--json")
+    command = last(free(machine, "--plan", "--all", "--json"))["command"]
+    running = begin(*shlex.split(command)[1:], "--json")
     running.until(lambda line: line.get("step") == "GRACE")
     cancelled = free(machine, "--cancel")
     assert cancelled.returncode == 1, cancelled
@@ -138,6 +144,10 @@ def test_some_gpus_only_and_what_makes_no_sense(machine: Machine) -> None:
     for words, said in (
         (("--plan", "--accept-baseline", "--run", "r"), "--plan has changed nothing"),
         (("--confirm", "x", "--accept-baseline"), "name it with --run"),
+        (("--confirm", "free rehearsal 1", "--all"), "--confirm with --all or --select needs --digest PLAN"),
+        (("--confirm", "free rehearsal 1", "--select", "1"), "--confirm with --all or --select needs --digest PLAN"),
+        (("--show", "--all", "--digest", "d"), "--digest, --all: does nothing with --show"),
+        (("--cancel", "--accept-baseline", "--run", "r"), "what is cancelled proves nothing"),
         (("--plan", "--select", "1", "--all"), "not allowed with"),
         ((), "one of the arguments --plan --confirm --show --cancel is required"),
     ):

@@ -23,6 +23,10 @@ class Link:
         self.held, self.overrides = held, []
 
     async def request(self, op: str, *_: Any, **fields: Any) -> dict[str, Any]:
+        if fields.get("what") == "spec":
+            override = self.overrides[-1]
+            line = "NOT FREE: 3 MiB on GPU 7" if override else "FREE: 0 MiB on 8/8"
+            return {"value": {"gpus": {"line": line, "free": override is None, "override": override}}}
         return {"value": "[model]\n", "sha256": "x"}
 
     async def launch(self, *_: Any, gpus: dict[str, Any], override: str | None) -> dict[str, Any]:
@@ -33,7 +37,7 @@ class Link:
 
 
 async def launch(link: Link, **order: Any) -> None:
-    session: Any = SimpleNamespace(link=link, host=Host(alias="gpu-box"))
+    session: Any = SimpleNamespace(link=link, host=Host(alias="gpu-box"), store=SimpleNamespace(simulated=False))
     await launching.launch(session, Order("gpu-box", "k25", "extract", "/python", **order), Output(as_json=False))
 
 
@@ -47,10 +51,12 @@ def audit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "eaglewatch" / "audit.jsonl"
 
 
-async def test_a_reason_for_outdated_input_is_none_for_held_gpus(audit: Path) -> None:
+async def test_a_reason_for_outdated_input_is_none_for_held_gpus(audit: Path, capsys: pytest.CaptureFixture[str]) -> None:
     link = Link()
     await launch(link, args=["--override", "the prompts are right"])
+    assert "its GPUs, as the host verified them right before: FREE: 0 MiB on 8/8\n" in capsys.readouterr().err
     await launch(link, args=[], override_gpus="the driver keeps 3 MiB")
+    assert "right before: NOT FREE: 3 MiB on GPU 7; started all the same: the driver keeps 3 MiB" in capsys.readouterr().err
     assert link.overrides == [None, "the driver keeps 3 MiB"]
     assert noted(audit) == [None, None, "the driver keeps 3 MiB", "the driver keeps 3 MiB"]
 

@@ -45,15 +45,18 @@ def test_plan_arm_and_disarm(machine: Machine, generating: "subprocess.Popen[byt
     plan = following(machine, "--plan", "--armed")
     assert plan.returncode == 0, plan
     assert plan.stdout.startswith("SIMULATED  run rehearsal on rehearsal: generate -> prepare -> vocab -> extract")
-    assert "ARMED          wait until generate has ended verified" in plan.stdout and f"--confirm '{PHRASE}' --armed" in plan.stdout
-    assert "stopped: nothing" in plan.stdout and "GPUs: GPU 0-7 0 MiB" in plan.stdout
+    assert "ARMED          wait until generate has ended verified" in plan.stdout and f"--confirm '{PHRASE}'" in plan.stdout
+    assert "it stops: nothing" in plan.stdout and "GPUs: GPU 0-7 0 MiB" in plan.stdout
     for words, said in (
-        (("--confirm", PHRASE), "does not fit what is there now; nothing was done"),
+        (("--confirm", PHRASE), "is the phrase with --armed; nothing was done"),
+        (("--confirm", ""), "the phrase '' does not fit what is there now; nothing was done"),
         (("--confirm", PHRASE, "--armed", "--digest", "0123"), "is not what is there now"),
-        (("--plan", "--from", "extract"), "nothing that needs the GPUs follows extract"),
+        (("--plan", "--from", "extract"), "nothing that needs the GPUs follows extract; train is not in this version"),
         (("--plan", "--from", "serve"), "serve has not run in this run: there is nothing to go on from"),
         (("--plan", "--override", "since"), "--override: it is of a transition that is confirmed"),
+        (("--plan", "--run", "nope"), "no run nope on rehearsal; eaglewatch status rehearsal lists its runs"),
         (("--show",), "had no transition yet"),
+        (("--show", "--armed", "--from", "serve"), "--armed, --from: does nothing with --show"),
         (("--cancel",), "had no transition yet"),
     ):
         refused = following(machine, *words)
@@ -64,9 +67,12 @@ def test_plan_arm_and_disarm(machine: Machine, generating: "subprocess.Popen[byt
     assert armed.returncode == 0 and last(armed)["ok"] is True, armed
     (attempt,) = attempts(machine)
     second = following(machine, "--confirm", PHRASE, "--armed")
-    assert second.returncode == 2 and "is there already" in second.stderr and "nothing was done" in second.stderr
+    assert second.returncode == 2 and "is there already" in second.stderr and "nothing was done. To follow it: eaglewatch" in second.stderr
+    assert "one is there already (ARMED, generate is " in following(machine, "--plan").stderr
     shown = begin("next", "rehearsal", "--run", "rehearsal", "--show", "--json")
     shown.until(lambda line: line.get("step") == "ARMED")
+    log = machine.run("log", "rehearsal", "--run", "rehearsal", "--stage", "transition")
+    assert log.returncode == 0 and "ARMED stage=generate" in log.stdout, log
     status = machine.run("status", "rehearsal", "--run", "rehearsal")
     assert "transition: ARMED, generate is " in status.stdout, status
     cancelled = following(machine, "--cancel")

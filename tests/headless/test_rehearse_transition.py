@@ -1,25 +1,29 @@
-"""On the rehearsal host: armed while generate answers, with no console there, through the real stages to the extraction. SIMULATED GPUs."""
+"""The way from generate to extract by the command, on the rehearsal host through the real stages. SIMULATED GPUs.
 
-import asyncio
-import sys
+Armed while generate answers, with no console there; a console that watches is killed, and the link with it, in the middle of freeing;
+memory that stays; and on from there.
+"""
+
+import json
+import os
+import signal
+import subprocess
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from console.headless import hosts
+from console.rehearsal import home as homes
 from console.rehearsal import start
-from console.remote.errors import AgentError
-from console.remote.link import Link
 from pipeline.contract import layout, rehearsal, telemetry, transition
-from pipeline.contract.clock import boot_s
 from pipeline.host import state
 from pipeline.rehearsal import faults
 from tests.headless.commands import Machine, Running
 
 RUN = ("--host", "rehearsal", "--run", "rehearsal")
-STAGES = ("prepare", "vocab", "extract")
+NEXT = ("next", "rehearsal", "--run", "rehearsal")
 PATIENCE_S = 200.0
 
 
@@ -33,67 +37,68 @@ def short(machine: Machine) -> Machine:
     return machine
 
 
-async def arm(machine: Machine, armed: bool) -> str:
-    """Plan and launch a transition, and hang up; its attempt."""
-    host = hosts.reach(start.ensure_running(str(machine.rehearsal_home)))
-    async with Link(host) as link:
-        await link.wait_connected(30)
-        stages = [{"stage": one, "interpreter": sys.executable, "args": [], "env": {}} for one in STAGES]
-        fields = {"label": "rehearsal", "run": "rehearsal", "from": "generate", "stages": stages, "expected_gpus": 8}
-        plan = (await link.request("transition.plan", 60.0, **fields))["plan"]
-        assert plan["service"] is None or plan["service"]["name"] == "rehearsal/serve"
-        order = {"plan": plan, "phrase": plan["phrase_armed" if armed else "phrase"], "armed": armed, "times": {"release_s": 3}}
-        attempt = layout.new_attempt_id()
-        await link.act("rehearsal", transition.ACTION, attempt, order, "tester")
-        return attempt
+def last(done: "subprocess.CompletedProcess[str]") -> dict[str, Any]:
+    return json.loads(done.stdout.splitlines()[-1])
 
 
-async def refused_launch(machine: Machine) -> str:
-    host = hosts.reach(start.ensure_running(str(machine.rehearsal_home)))
-    async with Link(host) as link:
-        await link.wait_connected(30)
-        with pytest.raises(AgentError) as caught:
-            gpus = {"expected_gpus": 8}
-            await link.launch("rehearsal", "extract", layout.new_attempt_id(), sys.executable, [], {}, "tester", gpus)
-        return f"{caught.value.kind}: {caught.value}"
+def until(condition: Callable[[], Any], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.1)
 
 
-def ended(run_directory: str, attempt: str) -> dict[str, Any]:
-    directory = layout.attempt_dir(run_directory, transition.ACTION, attempt)
-    deadline = boot_s() + PATIENCE_S
-    while (view := state.view(directory))["state"] in telemetry.LIVE_STATES:
-        assert boot_s() < deadline, f"the transition did not end: {view}"
-        time.sleep(0.2)
-    return view
+def began(directory: Path, step: str) -> bool:
+    path = directory / layout.EVENTS
+    lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    return any(one.get("step") == step for one in lines)
 
 
 @pytest.mark.timeout(600)
 def test_armed_with_nobody_there_memory_that_stays_and_going_on(short: Machine, begin: Callable[..., Running]) -> None:
     home = str(short.rehearsal_home)
-    run_directory = layout.run_dir(rehearsal.data_dir(home), "rehearsal")
     up = short.run("run", "serve", *RUN, "--json", timeout=200)
     assert up.returncode == 0, up.stderr
     faults.arm(home, rehearsal.parse_fault("gpu-memory-stays,at=0.1,stage=generate"))
     generating = begin("run", "generate", *RUN, "--json")
     generating.until(lambda line: line.get("state") == "RUNNING")
-    attempt = asyncio.run(arm(short, armed=True))
+    plan = last(short.run(*NEXT, "--plan", "--armed", "--json"))
+    assert plan["phrase_armed"] == "arm rehearsal rehearsal prepare vocab extract rehearsal/serve"
+    armed = short.run(*NEXT, "--confirm", plan["phrase_armed"], "--armed", "--digest", plan["digest"], "--release-s", "5", "--detach")
+    assert armed.returncode == 0 and armed.stdout.startswith("SIMULATED  ARMED, generate is RUNNING"), armed
+    assert "eaglewatch next rehearsal --run rehearsal --show" in armed.stdout
     generating.close()
 
-    view = ended(run_directory, attempt)
-    assert (view["state"], view["exit"]["code"], view["receipt"]["stopped_at"]) == ("FAILED", 11, "FREE"), view["why"]
-    assert "82604 MiB held by something not visible from here" in view["why"]
-    standing = state.newest(run_directory)
+    (attempt,) = short.attempts("rehearsal", transition.ACTION)
+    until(lambda: began(attempt, "STAGE"), "nobody is there, and it goes on")
+    watching = begin(*NEXT, "--show", "--json")
+    watching.until(lambda line: line.get("step") == "FREE", PATIENCE_S)
+    assert [line["step"] for line in watching.seen if line.get("begins")][:3] == ["CONFIRMED", "ARMED", "OUTPUT"], "from its beginning"
+    watching.kill()
+    server = homes.running_server(home)
+    assert server is not None
+    os.kill(server["pid"], signal.SIGKILL)
+    until(lambda: state.view(str(attempt))["state"] not in telemetry.LIVE_STATES, "the host goes on by itself, to an end")
+
+    shown = short.run(*NEXT, "--show")
+    assert shown.returncode == 11, shown
+    assert "stopped at FREE: NOT FREE" in shown.stdout and "82604 MiB held by something not visible from here" in shown.stdout
+    assert "the next transition resumes at FREE" in shown.stdout and f"to go on: eaglewatch {' '.join(NEXT)} --plan" in shown.stderr
+    standing = state.newest(str(short.runs() / "rehearsal"))
     assert [standing[one]["state"] for one in ("generate", "prepare", "vocab", "serve")] == ["DONE", "DONE", "DONE", "STOPPED"]
     assert "extract" not in standing
-    refused = asyncio.run(refused_launch(short))
-    assert refused.startswith("gpus: extract needs its GPUs verified free: NOT FREE") and "82604 MiB" in refused
+    refused = short.run("run", "extract", *RUN)
+    assert refused.returncode == 2 and "extract needs its GPUs verified free: NOT FREE" in refused.stderr and "82604 MiB" in refused.stderr
 
     faults.arm(home, None)
-    view = ended(run_directory, asyncio.run(arm(short, armed=False)))
-    assert view["state"] == "DONE", view["why"]
-    steps = [[one["step"], one["stage"]] for one in view["receipt"]["steps"]]
+    done = short.run(*NEXT, "--confirm", "next rehearsal rehearsal prepare vocab extract", "--json", timeout=PATIENCE_S)
+    receipt = last(done)["receipt"]
+    assert done.returncode == 0 and last(done)["ok"] is True, done
+    steps = [[one["step"], one["stage"]] for one in receipt["steps"]]
     assert steps[:4] == [["OUTPUT", "generate"], ["STAGE", "prepare"], ["STAGE", "vocab"], ["PREFLIGHT", "extract"]]
     assert "STOP_SERVER" not in [one for one, _ in steps], "the server has stopped already"
-    assert list(view["receipt"]["launched"]) == ["extract"], "nothing is done twice"
-    assert all(one["ok"] is True for one in view["receipt"]["preflight"])
-    assert state.newest(run_directory)["extract"]["state"] in ("RUNNING", "DONE")
+    assert list(receipt["launched"]) == ["extract"], "nothing is done twice"
+    assert all(one["ok"] is True for one in receipt["preflight"]) and receipt["free"]["line"] == "FREE: 0 MiB on 8/8"
+    assert f"to follow extract: eaglewatch attach {' '.join(NEXT[1:])} --stage extract" in done.stderr
+    for stage in ("generate", "prepare", "vocab", "extract"):
+        assert len(short.attempts("rehearsal", stage)) == 1

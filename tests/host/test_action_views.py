@@ -51,23 +51,29 @@ def test_the_newest_of_the_watched_run_or_the_host_and_a_live_one_of_any_run(dat
     for run in (RUN, None, "third"):
         one = newest(data_dir, run)
         assert one is not None and (one["run"], one["state"]) == ("third", "RUNNING") and one["progress"]["curve"] == [[1.0, [3]]]
+    attempt(data_dir, RUN, "20260101-000004-eeeeeeeeeeee", 40.0, None)
+    told = {run: (newest(data_dir, run) or {})["run"] for run in (RUN, None, "third")}
+    assert told == {RUN: RUN, None: "third", "third": "third"}, "of two that live, the watched run's own, though it began first"
 
 
 def test_an_accepted_baseline_of_the_watched_run(data_dir: Path, run_dir: Path) -> None:
     gpu = {"uuid": "GPU-1", "used_bytes": [3 << 20] * 5}
     baseline.record(str(data_dir), [gpu], "590", "a", {}, True)
-    assert action_views.accepted(str(data_dir), RUN) == {}
+    assert action_views.accepted(str(data_dir), RUN) == {} and action_views.recorded(str(data_dir)) == {"GPU-1": 3 << 20}
     baseline.accept(str(data_dir), {"run": RUN, "gpus": {"GPU-1": 3 << 20}, "by": "t"})
     assert action_views.accepted(str(data_dir), RUN) == {"GPU-1": 3 << 20} and action_views.accepted(str(data_dir), None) == {}
 
 
 def test_the_audit_log_is_read_from_its_end_without_what_is_no_line(data_dir: Path) -> None:
-    assert audit.newest(str(data_dir), 10) == []
+    assert audit.newest(str(data_dir), 10) == {"lines": [], "unreadable": 0, "older": False}
     for number in range(5):
         audit.append(str(data_dir), {"what": f"w{number}"})
     with open(data_dir / layout.AUDIT, "ab") as file:
         file.write(b"[1]\n\xff{\n" + json.dumps({"what": "last"}).encode() + b'\n{"what": "torn')
-    assert [one["what"] for one in audit.newest(str(data_dir), 5)] == ["w4", "last"]
+    assert [one["what"] for one in audit.newest(str(data_dir), 5)["lines"]] == ["w4", "last"]
+    assert audit.newest(str(data_dir), 5)["unreadable"] == 3 and audit.newest(str(data_dir), 5)["older"] is True
+    assert audit.newest(str(data_dir), 50)["older"] is False
     with open(data_dir / layout.AUDIT, "ab") as file:
         file.write(b"x" * (2 << 20) + b"\n" + json.dumps({"what": "after"}).encode() + b"\n")
-    assert [one["what"] for one in audit.newest(str(data_dir), 100)] == ["after"]
+    assert audit.newest(str(data_dir), 100)["older"] is True
+    assert [one["what"] for one in audit.newest(str(data_dir), 100)["lines"]] == ["after"]

@@ -1,6 +1,7 @@
 """The gate: a stage that needs GPUs is launched only once they are verified free, or with a reason that is recorded. SIMULATED GPUs."""
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -82,7 +83,7 @@ def test_what_is_claimed_is_started_though_the_agent_ends_at_that_moment(start: 
     agent, asked = start(), request(host)
     agent.send("launch", **asked)
     wait_for(lambda: claimed(host), "the claim")
-    agent.kill()
+    agent.close()  # the link is cut: its input ends, and it asks nobody for anything any more
     host.wait_state(str(host.run_dir / "stages" / "extract" / asked["attempt"]), "RUNNING")
 
 
@@ -131,15 +132,21 @@ def test_a_stage_that_starts_has_the_gpus_before_it_has_memory_on_them(start: St
     assert agent.ask("launch", **request(host, stage="generate"))["state"] == "RUNNING"  # through the server
 
 
-def test_of_two_at_once_only_one_gets_them(start: Start, host: Host) -> None:
+@pytest.mark.parametrize("runs", [(RUN, RUN), (RUN, "other")], ids=["of one run", "of two runs"])
+def test_of_two_at_once_only_one_gets_them(runs: tuple[str, str], start: Start, host: Host) -> None:
+    if runs[1] != RUN:
+        shutil.copytree(host.run_dir, host.run_dir.with_name(runs[1]))
     clients = [start(), start()]
-    asked = [request(host, stage=stage) for stage in ("serve", "extract")]
+    asked = [request(host, run=run, stage=stage) for run, stage in zip(runs, ("serve", "extract"), strict=True)]
     numbers = [client.send("launch", **one) for client, one in zip(clients, asked, strict=True)]
     replies = [client.reply(number) for client, number in zip(clients, numbers, strict=True)]
     assert sorted(reply["ok"] for reply in replies) == [False, True]
     (refused,) = [reply["error"] for reply in replies if not reply["ok"]]
     assert refused["kind"] == "gpus" and "needs its GPUs for itself" in refused["message"]
-    assert len(claimed(host, "serve") + claimed(host)) == 1
+    claims = [
+        layout.attempts(layout.run_dir(str(host.data_dir), run), stage) for run, stage in zip(runs, ("serve", "extract"), strict=True)
+    ]
+    assert sorted(map(len, claims)) == [0, 1]
 
 
 def test_which_gpus_must_be_said_and_none_at_all_is_said_too(start: Start, host: Host) -> None:
@@ -149,20 +156,58 @@ def test_which_gpus_must_be_said_and_none_at_all_is_said_too(start: Start, host:
     assert "say which" in agent.refused("launch", **asked)["message"]
     for gpus in ({"expected_gpus": -1}, {"expected_gpus": False}, {"expected_gpus": 8, "wanted": ["0"]}, "all"):
         assert agent.refused("launch", **{**asked, "gpus": gpus})["kind"] == "usage"
-    assert agent.ask("launch", **{**asked, "gpus": {"expected_gpus": 0}})["state"] == "RUNNING"
-    assert spec(host, asked["attempt"])["gpus"]["line"] == "no GPUs are expected on this host: nothing was verified"
+    refused = agent.refused("launch", **{**asked, "gpus": {"expected_gpus": 0}})
+    assert refused["kind"] == "gpus" and "this host has 8 GPUs, and none are expected" in refused["message"] and not claimed(host)
+    assert agent.ask("launch", **{**asked, "gpus": {"expected_gpus": 0}, "override": "so be it"})["state"] == "RUNNING"
+    assert spec(host, asked["attempt"])["gpus"]["override"] == audit(host)[-1]["reason"] == "so be it"
+    other = agent.refused("launch", **{**asked, "gpus": EIGHT, "stage": "serve", "attempt": layout.new_attempt_id()})
+    assert "extract of run demo is RUNNING" in other["message"], "it may have the GPUs all the same"
 
 
-def test_other_gpus_than_the_expected_cannot_be_told_free(host: Host, code_dir: Path, gpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_without_gpus_is_recorded_as_unverified(code_dir: Path, data_dir: Path, host: Host) -> None:
+    with agents(sys.executable, code_dir, data_dir, {}) as start:
+        asked = request(host, gpus={"expected_gpus": 0})
+        assert start().ask("launch", **asked)["state"] == "RUNNING"
+    told = spec(host, asked["attempt"])["gpus"]
+    assert (told["free"], told["line"]) == (None, "no GPUs are expected on this host: nothing was verified")
+    assert [(one["what"], one["stage"], one["by"]) for one in audit(host)] == [("no GPUs expected", "extract", "tester")]
+
+
+def test_a_stage_that_is_given_some_gpus_sees_those_and_no_others(start: Start, host: Host) -> None:
+    agent, some = start(), ["GPU-SIMULATED-0002", "GPU-SIMULATED-0005"]
+    asked = request(host, gpus={**EIGHT, "wanted": some}, env={"CUDA_VISIBLE_DEVICES": "0"})
+    assert "other GPUs are wanted" in agent.refused("launch", **asked)["message"] and not claimed(host)
+    asked = {**asked, "env": {"A": "b"}}
+    assert agent.ask("launch", **asked)["state"] == "RUNNING"
+    told = spec(host, asked["attempt"])
+    assert told["env"] == {"A": "b", "CUDA_VISIBLE_DEVICES": ",".join(some)} and told["gpus"]["line"] == "FREE: 0 MiB on 2/2"
+    assert agent.ask("launch", **asked)["existing"] is True
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"expected_gpus": 9}, "CANNOT TELL: 8 GPUs instead of 9"),
+        (
+            {"gpu_uuids": [f"GPU-SIMULATED-{index:04d}" for index in range(1, 9)]},
+            "CANNOT TELL: not the expected GPUs; missing: GPU-SIMULATED-0008",
+        ),
+        ({"wanted": ["GPU-else"]}, "CANNOT TELL: no GPU GPU-else here"),
+    ],
+)
+def test_other_gpus_than_the_expected_are_told_at_the_first_reading(
+    asked: dict[str, Any], says: str, host: Host, code_dir: Path, gpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name, value in nvml_fakes.in_python(gpus).items():
         monkeypatch.setenv(name, value)
     nvml = Session(str(host.data_dir), code_dir=str(code_dir))
-    what = {"run": RUN, "expected_gpus": 9, "gpu_uuids": [], "wanted": [], "override": None}
+    what = {"run": RUN, "expected_gpus": 8, "gpu_uuids": [], "wanted": [], "override": None, **asked}
     try:
-        evidence = gpu_gate.verify(nvml, str(host.data_dir), what, interval_s=0.02)
+        evidence = gpu_gate.verify(nvml, str(host.data_dir), what, interval_s=60.0)
     finally:
         nvml.close()
-    assert (evidence["free"], evidence["line"]) == (False, "CANNOT TELL: 8 GPUs instead of 9")
+    assert (evidence["free"], evidence["line"], evidence["verdict"]) == (False, says, "CANNOT TELL")
+    assert evidence["took_s"] < 60.0, "no second reading"
 
 
 def test_memory_that_is_being_released_is_waited_for(host: Host, code_dir: Path, gpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:

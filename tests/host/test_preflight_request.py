@@ -96,7 +96,7 @@ def test_an_idle_baseline_is_shown_and_counts_once_it_is_accepted(start: Start, 
     known = {f"GPU-SIMULATED-000{index}": (3 << 20 if index == 6 else 0) for index in range(8)}
     baseline.record(str(data_dir), [{"uuid": uuid, "used_bytes": [size]} for uuid, size in known.items()], driver, "a", {}, True)
     lines, ok = ask(agent, part="gpu-only")
-    assert ok is False and lines["idle baseline"]["baseline"] == {"needed": True, "recorded": known, "accepted": {}}
+    assert ok is False and lines["idle baseline"]["baseline"] == {"needed": True, "recorded": known, "accepted": {}, "unprovable": ""}
     assert "0,0,0,0,0,0,3,0 MiB" in lines["idle baseline"]["evidence"] and "--accept-baseline" in lines["idle baseline"]["what_to_do"]
     agent.ask("baseline.accept", run=RUN, by="t", gpus=known)
     lines, _ = ask(agent, part="gpu-only")
@@ -125,6 +125,14 @@ def _cannot_be_asked(agent: AgentClient, run_of_serve: Path, tmp_path: Path) -> 
     reply = agent.ask("preflight", **{**good, "interpreter": str(slow)}, timeout_s=1)
     assert reply["verdict"] is None and [line["check"] for line in reply["lines"]] == ["first", "all checks"]
     assert "not done after 1 s; the last check it told was 'first'" in reply["lines"][1]["evidence"] and time.monotonic() - began < 60
+    slow.write_text(slow.read_text().replace("exec sleep 600", "echo KeyError >&2; exit $CODE"))
+    for code in (0, 1, 3):  # a crash after the first line, or an end that some library makes
+        slow.write_text(slow.read_text().replace("#!/bin/sh\n", f"#!/bin/sh\nCODE={code}\n"))
+        reply = agent.ask("preflight", **{**good, "interpreter": str(slow)})
+        assert reply["verdict"] is None and [line["check"] for line in reply["lines"]] == ["first", "all checks"]
+        assert f"it ended early (exit code {code}); the last check it told was 'first'" in reply["lines"][1]["evidence"]
+        slow.write_text(slow.read_text().replace(f"CODE={code}\n", ""))
+    assert agent.refused("preflight", **{**good, "part": []})["kind"] == "usage"
     (run_of_serve / "settings.toml").write_text("[model]\npath = 3\n")
     assert "settings.toml: model.path" in agent.refused("preflight", **good)["message"]
     assert json.loads((run_of_serve / "settings.json").read_text()) == {}

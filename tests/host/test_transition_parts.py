@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.contract import transition
-from pipeline.host import transition_first, transition_plan, transition_preflight
+from pipeline.contract.clock import boot_s
+from pipeline.host import transition_checks, transition_first, transition_holders, transition_preflight
 
 UNIT = {"how": "systemd", "name": "vllm.service", "unit": "vllm.service", "unit_uid": None}
 SERVE = {"how": "attempt", "name": "demo/serve", "run": "demo", "stage": "serve", "attempt": "a1"}
@@ -34,8 +35,8 @@ def test_only_what_this_run_left_is_signalled_and_whoever_else_holds_a_gpu_is_to
     rows: list[dict[str, Any]], service: "dict[str, Any] | None"
 ) -> None:
     rows = [dict(row, at=at) for at, row in enumerate(rows)]
-    told = transition_plan.others({"wanted": []}, service, rows)
-    signalled = transition_plan.left(rows)
+    told = transition_holders.others({"wanted": [], "run": "demo"}, service, rows)
+    signalled = transition_holders.left(rows)
     assert all(row["relation"] == "ours, this run" and row["killable"] and row["manager"] is None for row in signalled)
     assert not [row for row in signalled if row in told]
     for row in rows:
@@ -47,33 +48,46 @@ def test_only_what_this_run_left_is_signalled_and_whoever_else_holds_a_gpu_is_to
 def test_holders_of_other_gpus_than_the_wanted_are_none() -> None:
     row = {"relation": "other user", "killable": False, "uses_memory": True, "daemon": False, "any_gpu": False, "manager": None}
     row["gpus"] = [{"uuid": "GPU-1"}]
-    assert transition_plan.others({"wanted": ["GPU-2"]}, None, [row]) == []
-    assert transition_plan.others({"wanted": ["GPU-1"]}, None, [row]) == [row]
-    assert transition_plan.others({"wanted": ["GPU-2"]}, None, [{**row, "any_gpu": True}]) != []
+    assert transition_holders.others({"wanted": ["GPU-2"], "run": "demo"}, None, [row]) == []
+    assert transition_holders.others({"wanted": ["GPU-1"], "run": "demo"}, None, [row]) == [row]
+    assert transition_holders.others({"wanted": ["GPU-2"], "run": "demo"}, None, [{**row, "any_gpu": True}]) != []
 
 
-def preflight(tmp_path: Path, body: str, seconds: float = 20.0, cancelled: bool = False) -> transition_preflight.Preflight:
+TELL = "disk, end = 'disk', 'end'\ndef tell(check, **fields): print(json.dumps(dict(fields, check=check)), flush=True)"
+
+
+def preflight(
+    tmp_path: Path, body: str, seconds: float = 20.0, cancelled: bool = False, wanted: "list[str] | None" = None
+) -> transition_preflight.Preflight:
     path = tmp_path / "python"
-    path.write_text(f"#!{sys.executable}\nimport json, sys, time\n{body}\n")
+    path.write_text(f"#!{sys.executable}\nimport json, sys, time\n{TELL}\n{body}\n")
     path.chmod(0o755)
     launched = {"stage": "extract", "interpreter": str(path), "args": ["--limit", "3", "--set", "a.b=1"], "env": {"X": "y"}}
-    plan = {"expected_gpus": 8, "gpu_uuids": ["GPU-1", "GPU-2"]}
+    plan = {"expected_gpus": 8, "gpu_uuids": ["GPU-1", "GPU-2"], "wanted": wanted or []}
     return transition_preflight.run(launched, plan, "/run", str(tmp_path), "--no-gpu", seconds, lambda: cancelled)
 
 
 GOOD = '{"check": "model", "ok": true, "evidence": "e"}'
+END = '{"check": "end", "ok": true, "checks": 1}'
+FULL = "disk: full; free"
+EARLY = "it ended early (exit code %s), after 1 checks: others may be missing"
 
 
 @pytest.mark.parametrize(
     ("body", "code", "line"),
     [
-        (f"print('noise'); print('{GOOD}')", 0, "1 checks"),
-        (f"print('{GOOD}'); sys.exit(1)", 1, "exit code 1, and no check was told"),
+        (f"print('noise'); print('{GOOD}'); print('{END}')", 0, "1 checks"),
+        (f"print('{GOOD}')", 3, EARLY % 0),
+        (f"print('{GOOD}', flush=True); raise KeyError('trouble')", 3, EARLY % 1 + "; KeyError: 'trouble'"),
+        (f"print('{GOOD}'); print('{END}'); sys.exit(1)", 3, EARLY % 1),
+        (f"print('{GOOD}', flush=True); import os, signal; os.kill(os.getpid(), signal.SIGALRM)", 3, EARLY % -14),
+        (f"print('{GOOD}'); print('half a line, ' + '{GOOD}'); tell(end, ok=True, checks=2)", 3, EARLY % 0),
         ("pass", 3, "exit code 0, and no check was told"),
         ("print(1); print('[]'); print('{')", 3, "exit code 0, and no check was told"),
         ("print('no module named msgspec', file=sys.stderr); sys.exit(2)", 1, "no module named msgspec"),
-        (f"print('{GOOD}'); print(json.dumps(dict(check='disk', ok='yes')))", 3, "disk: "),
-        (f"print('{GOOD}'); print(json.dumps(dict(check='disk', ok=False, evidence='full', what_to_do='free')))", 1, "disk: full; free"),
+        (f"print('{GOOD}'); tell(disk, ok='yes'); tell(end, ok=None, checks=2); sys.exit(3)", 3, "disk: "),
+        (f"print('{GOOD}'); tell(disk, ok=False, evidence='full', what_to_do='free'); tell(end, ok=False, checks=2); sys.exit(1)", 1, FULL),
+        ("tell(disk, ok=False, evidence='full', what_to_do='free'); sys.exit(1)", 1, f"{FULL} | {EARLY % 1}"),
     ],
 )
 def test_only_checks_that_all_say_ok_are_a_proof(tmp_path: Path, body: str, code: int, line: str) -> None:
@@ -91,6 +105,7 @@ def test_it_is_asked_for_the_same_settings_and_gpus(tmp_path: Path) -> None:
     done = preflight(tmp_path, "print(json.dumps(dict(check=' '.join(sys.argv[1:]), ok=True)))")
     told = "-u -m pipeline preflight extract --run /run --no-gpu --timeout-s 20 --set a.b=1 --expected-gpus 8 --gpu-uuids GPU-1,GPU-2"
     assert done.checks[0]["check"] == told[:100]
+    assert preflight(tmp_path, "print(json.dumps(dict(check=sys.argv[-1], ok=True)))", wanted=["GPU-2"]).checks[0]["check"] == "GPU-2"
 
 
 @pytest.mark.parametrize(
@@ -120,3 +135,10 @@ def test_the_steps_and_the_words_to_type() -> None:
     assert [one["step"] for one in transition.steps("serve", ["generate"], None)] == ["OUTPUT", "PREFLIGHT", "LAUNCH", "FIRST_UNIT"]
     assert transition.phrase("box", "r", ["prepare", "extract"], "r/serve", True) == "arm box r prepare extract r/serve"
     assert all("{" not in one["does"] for one in transition.steps("generate", ["prepare", "serve"], None))
+
+
+@pytest.mark.parametrize(("silent_s", "word"), [(0.0, transition.PROVEN), (None, transition.PROVEN), (120.0, transition.OPEN)])
+def test_a_service_that_has_been_silent_for_long_does_not_answer_now(silent_s: "float | None", word: str) -> None:
+    progress = {"up": True, "beat_boot_s": None if silent_s is None else boot_s() - silent_s}
+    view = {"attempt": "a1", "state": "RUNNING", "why": "", "progress": progress}
+    assert transition_checks._service("serve", view).word == word

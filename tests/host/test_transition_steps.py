@@ -28,7 +28,7 @@ def test_from_generate_to_extract_while_the_server_runs(way: Way) -> None:
     assert way.live("extract") == "RUNNING" and way.live("serve") == "STOPPED"
     assert gone.line == "extract: 1 new sample; hs_0.safetensors is whole"
     assert way.notes("serve got") == ["serve got SIGTERM"]
-    assert way.notes("preflight") == ["preflight extract --no-gpu", "preflight extract --gpu-only"]
+    assert way.notes("preflight") == [f"preflight extract --{part}" for part in ("versions", "versions", "no-gpu", "gpu-only")]
     spec = read_json(layout.attempt_dir(str(way.run_dir), "extract", gone.receipt["launched"]["extract"]) + "/spec.json") or {}
     assert spec["gpus"]["line"] == "FREE: 0 MiB on 8/8" and spec["by"].startswith("tester, transition ")
     assert [one["what"] for one in way.audit() if one["what"].startswith("trans")] == ["transition", "transition result"]
@@ -158,6 +158,7 @@ def test_an_idle_baseline_stops_it_until_it_is_accepted_and_is_never_called_zero
     baseline.accept(str(way.host.data_dir), {"run": RUN, "gpus": shown, "by": "tester"})
     again = way.go(way.plan("vocab", "extract"), times=short)
     assert again.code == 0, again.line
+    assert not [one for one in again.events if one["kind"] == "error"], "nothing failed"
     accepted = "baseline accepted: 0,0,0,0,0,0,3,0 MiB, no holder"
     assert [one["line"].split(";")[0] for one in again.receipt["steps"] if one["step"] in ("FREE", "LAUNCH")] == [accepted] * 2
 

@@ -61,7 +61,7 @@ class Way:
 
     def plan(self, before: str, *stages: str, **fields: Any) -> dict[str, Any]:
         what = transition_order.asked(self.request(before, *stages, **fields))
-        return json.loads(json.dumps(transition_plan.make(str(self.host.data_dir), what, self.box.nvml)))
+        return json.loads(json.dumps(transition_plan.make(str(self.host.data_dir), what, self.box.nvml, str(self.host.code_dir))))
 
     def order(self, plan: dict[str, Any], armed: bool = False, override: "str | None" = None) -> dict[str, Any]:
         phrase = plan["phrase_armed" if armed else "phrase"]

@@ -50,7 +50,9 @@ def preflight() -> None:
     for row in rows:
         print(json.dumps(row), flush=True)
     oks = [row["ok"] for row in rows]
-    sys.exit(1 if False in oks else 3 if None in oks else 0)
+    ok = False if False in oks else None if None in oks else True
+    print(json.dumps({"check": "end", "ok": ok, "checks": len(rows)}), flush=True)
+    sys.exit({True: 0, False: 1, None: 3}[ok])
 
 
 if name == "preflight":

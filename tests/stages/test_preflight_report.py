@@ -14,9 +14,9 @@ from answer_runs import run_stage
 
 from pipeline import settings
 from pipeline.__main__ import main
-from pipeline.contract import layout
+from pipeline.contract import layout, preflight
 from pipeline.host import locks
-from pipeline.preflights import gpus, serve
+from pipeline.preflights import common, gpus, serve
 from pipeline.preflights.report import Report
 from tests.fakes.openai_server import FakeServer
 from tests.fakes.serve_runs import write_model, write_run
@@ -34,8 +34,9 @@ def look(capsys: pytest.CaptureFixture[str]) -> Look:
         before = content(run)
         capsys.readouterr()
         code = main(["preflight", stage, "--run", str(run), "--no-gpu", *arguments])
-        lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        *lines, last = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
         assert content(run) == before, "a preflight only looks"
+        assert last["check"] == "end" and preflight.whole([*lines, last], code) == (lines, True)
         assert all(line["evidence"] for line in lines)
         words = {line["ok"] for line in lines}
         assert code == (1 if False in words else 3 if None in words else 0)
@@ -80,6 +81,19 @@ def test_extract_tells_the_bytes_and_finds_each_fault_by_its_own_line(llama: Pat
     other = extract_runs.make_run(tmp_path / "other", llama, [[1, 2], [3, extract_runs.VOCABULARY]])
     _, lines = look("extract", other)
     assert bad(lines) == {"prepared data"} and "sample 1, position 1: token id 512" in lines["prepared data"]["evidence"]
+
+
+def test_untested_versions_are_told_one_by_one_and_can_be_asked_for_alone(
+    llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = extract_runs.make_run(tmp_path / "run", llama, ROWS)
+    monkeypatch.setattr(common.versions, "tested", lambda name, version: name not in ("torch", "numpy"))
+    capsys.readouterr()
+    assert main(["preflight", "extract", "--run", str(run), "--versions"]) == 3
+    line, _ = [json.loads(one) for one in capsys.readouterr().out.splitlines()]
+    assert (line["check"], line["ok"], line["gpu"]) == ("versions", None, False)
+    (torch,) = line["untested"]
+    assert torch.startswith("torch ") and torch in line["evidence"] and "numpy" in line["evidence"], "numpy is only told"
 
 
 def test_who_holds_the_stage_is_named(llama: Path, tmp_path: Path, look: Look) -> None:
@@ -146,8 +160,9 @@ def test_serve_looks_at_vllm_flags_and_port(tmp_path: Path, look: Look, monkeypa
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         held.listen()
-        run = write_run(tmp_path / "run", write_model(tmp_path / "model"), port=held.getsockname()[1])
-        _, lines = look("serve", run, "--set", "serve.max_model_len_tokens=5000", "--set", 'serve.extra_args=["--api-key", "s3cret"]')
+        port = held.getsockname()[1]
+        run = write_run(tmp_path / "run", write_model(tmp_path / "model"), port=port, extra_args=["--api-key", "s3cret"])
+        _, lines = look("serve", run, "--set", "serve.max_model_len_tokens=5000")
         assert bad(lines) == {"port", "length"} and "s3cret" not in json.dumps(lines)
         _, lines = look("serve", run, "--set", 'serve.extra_args=["--port", "9"]')
         assert bad(lines) == {"port", "server"} and lines["length"]["ok"] is None
@@ -172,6 +187,14 @@ def test_serve_looks_at_vllm_flags_and_port(tmp_path: Path, look: Look, monkeypa
         ({}, 100 << 30, True, "226 B of weights; 0.9 of 107 GB allowed"),
         ({"tensor_parallel": 8}, 100 << 30, False, "serve.tensor_parallel is 8, and there are 4 GPUs"),
         ({}, 100, False, "136 B too much"),
+        ({"extra_args": ["--pipeline-parallel-size", "2"]}, 100 << 30, True, "113 B of weights (226 B / 2)"),
+        (
+            {"extra_args": ["-pp=8"]},
+            100 << 30,
+            False,
+            "serve.tensor_parallel is 1 times 8 of --pipeline-parallel-size, and there are 4 GPUs",
+        ),
+        ({"extra_args": ["--kv_cache_dtype=fp8"]}, 100 << 30, None, "--kv_cache_dtype: what a GPU holds with it is not known here"),
         ({}, 1 << 30, None, "too close to tell from the files"),
         ({"max_model_len_tokens": 1 << 24}, 2_500_000_000, None, "a prompt and its answer have 16,777,216 at most"),
         ({"program": ["other-server"]}, 100 << 30, None, "what other-server takes of a GPU is not known here"),
@@ -202,7 +225,7 @@ def test_expected_gpus(
 ) -> None:
     card = {"name": "card", "total_bytes": 100 << 30, "uuid": "GPU-1"}
     judged = {"free": not trouble, "exit_code": 3 if trouble else 0, "line": "the gate's line", "took_s": 4.2, "simulated": False}
-    idle = {"needed": False, "recorded": {}, "accepted": {}}
+    idle = {"needed": False, "recorded": {}, "accepted": {}, "unprovable": ""}
     monkeypatch.setattr(gpus, "_ask", lambda run, asked: {**judged, "cards": [card] * 7, "trouble": trouble, "baseline": idle})
     report = Report()
     gpus.add(report, str(tmp_path), wanted)

@@ -88,6 +88,7 @@ def action(**changes: Any) -> dict[str, Any]:
     progress = {
         "phase": "steady", "step": "GRACE", "step_boot_s": scenes.NOW_S - 4.3, "deadline_boot_s": scenes.NOW_S + 18.4, "live": 1,
         "note": "1 of 9 processes live", "boot_s": scenes.NOW_S - 0.2, "curve": curve(),
+        "indices": list(range(8)),
     }  # fmt: skip
     value = scenes.attempt(
         stage=free.ACTION, attempt=ACTION, run=scenes.RUN, by="me on here", started_boot_s=scenes.NOW_S - 14.2, pid=7001, ledger=None,
@@ -134,7 +135,7 @@ def receipt(mib: tuple[int, ...] = (0,) * 8, **changes: Any) -> dict[str, Any]:
             {**one, "got": [["SIGTERM", "sent"]] if index == 8 else [], "ended": "SIGTERM" if index == 8 else "with its service"}
             for index, one in enumerate(server_rows()[:9])
         ],
-        "new": [], "unreadable": 0, "incomplete": "", "readings": [], "curve": curve(), "took_s": 19.4,
+        "new": [], "unreadable": 0, "incomplete": "", "readings": [], "curve": curve(), "indices": list(range(8)), "took_s": 19.4,
         "seconds": {"SURVEY": 0.31, "STOP_SERVICE": 8.7, "GRACE": 2.1, "WAIT_RELEASE": 3.0, "VERIFY": 4.2},
         "began_boot_s": scenes.NOW_S - 19.4, "boot_s": scenes.NOW_S,
     }  # fmt: skip

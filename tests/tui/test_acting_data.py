@@ -17,6 +17,8 @@ async def test_input_in_doubt_takes_a_typed_reason_which_goes_with_the_launch() 
         await pilot.press("enter", "tab", "enter")  # without a reason there is no yes
         await pilot.pause()
         assert not fixture.link.ops("launch")
+        await pilot.press("escape")
+        await until(pilot, lambda: len(pilot.app.screen_stack) == 1)
         app_of(pilot).flows.start("extract")
         await until(pilot, lambda: isinstance(pilot.app.screen, ReasonScreen))
         await pilot.press(*"only a test", "tab", "tab", "enter")

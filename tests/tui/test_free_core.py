@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from console.core import action, audit_words, free_live, free_memory, free_plan, free_receipt, free_words, sanitize, views
-from console.headless import free_gpus, free_lines
+from console.headless import actions, free_lines
 from pipeline.contract import free, telemetry
 
 MIB = 1 << 20
@@ -112,19 +112,19 @@ def test_a_curve_keeps_its_ends_marks_zero_apart_and_what_was_not_read() -> None
 )
 def test_without_a_receipt_nothing_is_proven(state: str, code: int, word: str) -> None:
     one = live_of(state=state, why="")
-    assert free_gpus.exit_code(one, {}) == code and word in free_live.standing(one)
+    assert actions.exit_code(one.attempt.done, one.attempt.state, {}) == code and word in free_live.standing(one)
 
 
 def test_exit_code_zero_takes_proof_on_both_ways() -> None:
     good = free_scenes.receipt()
     done = action.parse(free_scenes.ended(good), free.ACTION)
-    assert done is not None and free_gpus.exit_code(done, good) == 0
-    assert free_gpus.exit_code(done, {**good, "verified": False}) == free.EXIT_CANNOT_TELL
-    assert free_gpus.exit_code(live_of(state=telemetry.FAILED), good) == free.EXIT_CANNOT_TELL, "the frame does not say done"
-    assert free_gpus.exit_code(done, {**good, "exit_code": 77}) == free.EXIT_CANNOT_TELL
+    assert done is not None and actions.exit_code(done.attempt.done, done.attempt.state, good) == 0
+    assert actions.exit_code(done.attempt.done, done.attempt.state, {**good, "verified": False}) == free.EXIT_CANNOT_TELL
+    assert actions.exit_code(False, telemetry.FAILED, good) == free.EXIT_CANNOT_TELL, "the frame does not say done"
+    assert actions.exit_code(done.attempt.done, done.attempt.state, {**good, "exit_code": 77}) == free.EXIT_CANNOT_TELL
     story = free_scenes.receipt(free_scenes.STORY_MIB)
     ended = action.parse(free_scenes.ended(story), free.ACTION)
-    assert ended is not None and free_gpus.exit_code(ended, story) == free.EXIT_HELD
+    assert ended is not None and actions.exit_code(ended.attempt.done, ended.attempt.state, story) == free.EXIT_HELD
 
 
 def test_what_can_be_accepted_as_an_idle_baseline_and_what_not() -> None:
@@ -165,7 +165,7 @@ def test_the_story_of_the_reference_run_in_words() -> None:
             {"what": "baseline-accept", "gpus": {"GPU-1": 3 * MIB}, "run": "r"},
             "idle baseline of 1 GPUs accepted, not 0: GPU-1 3 MiB, run r",
         ),
-        ({"what": "take-over", "host": "h", "run": "r", "reply": "yours", "taken_from": None}, 'run "r", reply "yours"'),
+        ({"what": "take-over", "host": "h", "run": "r", "reply": "yours", "taken_from": None}, "control taken, run r, answered yours"),
     ],
 )
 def test_audit_lines_in_words(entry: dict[str, Any], text: str) -> None:
@@ -179,7 +179,7 @@ def test_junk_from_the_wire_raises_nothing_and_reaches_no_terminal(junk: Any, ot
     bad = {**free_scenes.plan(), "rows": [junk], "notes": [junk, other], "gpus": [other]}
     found = free_plan.parse(bad)
     if found is not None:
-        texts += free_lines.plan("h", found, found.killable())
+        texts += free_lines.plan("h", found, found.killable(), {}, "command")
     for receipt in (
         junk,
         {**free_scenes.receipt(), "gpus": [junk], "before": [other], "stopped": [junk], "processes": [other], "new": junk},

@@ -43,6 +43,7 @@ async def test_what_forbids_it_is_said_and_the_plan_can_still_be_read(then: Call
     [
         (AgentError("failed", "it gave no answer in time"), "it gave no answer in time"),
         ({"plan": {"rows": 3}}, "cannot be understood"),
+        ({"plan": {**free_scenes.plan(), "rows": [free_scenes.row(pid) for pid in range(1, 2002)]}}, "more than 2,000 processes"),
         ({"plan": {**free_scenes.plan(), "rows": [{"pid": 1, "killable": True, "manager": 7}]}}, "cannot be understood"),
     ],
 )

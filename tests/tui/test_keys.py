@@ -96,7 +96,7 @@ async def dials(pilot: Pilot[Any], fixture: Fixture) -> None:
 
 
 async def shows_palette(pilot: Pilot[Any], fixture: Fixture) -> None:
-    await until(pilot, lambda: "CommandPalette" in type(pilot.app.screen).__name__)
+    await until(pilot, lambda: "Palette" in type(pilot.app.screen).__name__)
     await pilot.press("escape")
 
 
@@ -196,7 +196,7 @@ async def redraw_below(pilot: Pilot[Any]) -> list[str]:
 async def test_the_palette_has_every_action_and_the_reason_of_those_that_cannot_be_done(action: str) -> None:
     async with showing(running(), 120, 40) as pilot:
         await pilot.press("colon")
-        await until(pilot, lambda: "CommandPalette" in type(pilot.app.screen).__name__)
+        await until(pilot, lambda: "Palette" in type(pilot.app.screen).__name__)
         await pilot.press(*BY_ID[action].label.lower())
         why = reason(BY_ID[action], app_of(pilot).state)
         words = f"not now: {why}" if why else BY_ID[action].help
@@ -212,7 +212,7 @@ def screen_text(pilot: Pilot[Any]) -> str:
 async def test_what_is_chosen_in_the_palette_is_done() -> None:
     async with showing(running()) as pilot:
         await pilot.press("ctrl+p")
-        await until(pilot, lambda: "CommandPalette" in type(pilot.app.screen).__name__)
+        await until(pilot, lambda: "Palette" in type(pilot.app.screen).__name__)
         await pilot.press(*"evidence")
         await until(pilot, lambda: "every fact about the run" in screen_text(pilot))
         await pilot.press("down", "enter")

@@ -16,6 +16,7 @@ from textual.pilot import Pilot
 
 from console.headless import audit
 from console.remote.state import LinkStatus
+from console.tui.widgets.tail import TailView
 
 STORY = free_scenes.receipt(free_scenes.STORY_MIB)
 SIZES = [(80, 24), (120, 40)]
@@ -45,6 +46,13 @@ def freeing(at: dict[str, Any] | None, receipt: dict[str, Any] | None = None) ->
         link.answers["read"] = lambda fields: {"value": told.get(fields["what"], SETTINGS)}
 
     return Fixture(frames=[free_scenes.frame(at)], prepare=prepare)
+
+
+def baseline() -> Fixture:
+    """Idle GPUs that are not at 0 MiB, before the first start of a stage that needs them."""
+    recorded = {uuid: mib * scenes.MIB for uuid, mib in zip(free_scenes.UUIDS, (0, 0, 0, 1, 1, 1, 3, 3), strict=True)}
+    gpus = [scenes.gpu(index, used_bytes=size, util_pct=0, procs=[]) for index, size in enumerate(recorded.values())]
+    return Fixture(frames=[{**scenes.ready()[0], "gpus": gpus, "baseline_recorded": recorded}])
 
 
 def transiting(at: dict[str, Any]) -> Fixture:
@@ -108,6 +116,7 @@ STATES: dict[str, State] = {
     "free_receipt": (lambda: freeing(free_scenes.ended(STORY), STORY), quiet, ("F", "shift+tab", "enter")),
     "transition_plan": (lambda: Fixture(frames=[transition_scenes.frame()]), nothing, ("greater_than_sign",)),
     "transition_live": (lambda: transiting(transition_scenes.action()), quiet, ("t",)),
+    "baseline_dialog": (baseline, nothing, ("greater_than_sign",)),
     "start_dialog": (lambda: Fixture(frames=scenes.ready()), nothing, ("greater_than_sign",)),
     "reason_dialog": (lambda: Fixture(frames=data_scenes.outdated()), doubted, ()),
     "serve_loading": (lambda: Fixture(frames=data_scenes.serve_loading(), log=scenes.LOG), nothing, ()),
@@ -142,8 +151,12 @@ def check(snap_compare: Any, fixture: Fixture, then: Callable[[Fixture], None], 
             await until(pilot, lambda: app.state.settings is not None and bool(fixture.link.ops("control")))
         if fixture.log:
             await until(pilot, lambda: app.state.log_source is not None and "Loading model weights" in "\n".join(painted(app)))
+        if app.state.attempt is not None and app.state.attempt.log_bytes is not None:
+            await until(pilot, lambda: app.state.log_source is not None)  # the pane says another thing before
         then(fixture)
         app.tick()
+        for tail in app.screen_stack[0].query(TailView):
+            tail.flush()
         await pilot.pause()
         app.tick()
         for key in presses:

@@ -97,7 +97,7 @@ async def test_armed_beforehand_is_shown_after_a_reconnect_and_disarmed() -> Non
     later = host(way.frame(way.action(armed=True), runs=True), runs=True)
     async with showing(later) as pilot:
         text = await redraw(pilot)
-        assert "ARMED by me on here: when generate is verified: prepare, vocab, stop k25" in text, "another console says the same"
+        assert "ARMED, t disarms: when generate is verified: prepare, vocab, stop k25" in text, "another console says the same"
         await pilot.press("greater_than_sign")
         await on(pilot, TransitionLiveScreen)
         text = flat(await redraw(pilot))
@@ -127,7 +127,7 @@ async def test_an_alert_stays_on_the_dashboard_and_the_key_resumes() -> None:
     stopped = way.receipt(stopped=True)
     fixture = host(way.frame(way.ended(stopped)), receipt=stopped)
     async with showing(fixture, 120, 40) as pilot:
-        assert "ALERT: the transition stopped at HOLDERS: GPU 3 is held by 5150 anna" in await redraw(pilot)
+        assert "ALERT, t shows it: the transition stopped at HOLDERS: GPU 3 is held by 5150 anna" in await redraw(pilot)
         await pilot.press("t")
         await on(pilot, TransitionReceiptScreen)
         text = flat(await redraw(pilot))
@@ -153,7 +153,7 @@ async def test_another_service_can_be_named_as_the_one_to_stop() -> None:
 async def test_read_only_takes_it_away() -> None:
     fixture = host(way.frame(way.action(armed=True), runs=True), read_only=True)
     async with showing(fixture) as pilot:
-        assert "ARMED by me on here" in await redraw(pilot)
+        assert "ARMED, t disarms: " in await redraw(pilot)
         await pilot.press("greater_than_sign")
         await redraw(pilot)
         assert len(pilot.app.screen_stack) == 1

@@ -16,7 +16,7 @@ PHRASE_ARMED = transition.phrase("gpu-host", scenes.RUN, list(STAGES), SERVICE, 
 
 def server() -> dict[str, Any]:
     return scenes.attempt(
-        stage="serve", attempt="20251231-080000-0123456789ab", started_boot_s=scenes.NOW_S - 9000, ledger=None, directory=None,
+        stage="serve", attempt="20251231-075000-0123456789ab", started_boot_s=scenes.NOW_S - 9000, ledger=None, directory=None,
         progress=scenes.progress(phase=telemetry.STEADY, unit=None, done=None, total=None, up=True, up_boot_s=scenes.NOW_S - 1),
     )  # fmt: skip
 

@@ -47,4 +47,6 @@ def test_a_token_of_cache_by_the_models_attention(tmp_path: Path) -> None:
 )
 def test_weights_in_another_dtype(stored: str, compute: str, share: float, tmp_path: Path) -> None:
     assert loaded_bytes(model(tmp_path, torch_dtype=stored), compute) == KIMI * share
+    quantized = model(tmp_path, torch_dtype=stored, quantization_config={"quant_method": "compressed-tensors"})
+    assert loaded_bytes(quantized, compute) == KIMI, "quantized weights count as they are"
     assert loaded_bytes(model(tmp_path), compute) == KIMI, "a config that does not tell leaves them as they are"

@@ -46,6 +46,7 @@ def test_packaging_asks_for_the_oldest_that_will_do() -> None:
         ("transformers", "5", False, False),
         ("transformers", "4.99.9", True, False),
         ("unheard-of", "1.0", False, False),
+        ("vllm", "dev", False, False),
     ],
 )
 def test_too_old_untested_and_tested_are_three_things(name: str, version: str, too_old: bool, tested: bool) -> None:

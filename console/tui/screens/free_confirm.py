@@ -7,11 +7,12 @@ from textual.content import Content
 from console.core import free_words
 from console.core.free_plan import Key, Plan
 from console.tui.draw import MUTED, rows
-from console.tui.free_gate import may_free
+from console.tui.free_gate import at_work, may_free
 from console.tui.screens.typed import TypedScreen
 from console.tui.state import ConsoleState
+from console.tui.widgets.header import target
 
-_MOST_ROWS, _TITLE_CHARS = 8, 50
+_MOST_ROWS, _TITLE_CHARS = 64, 50
 
 
 class PhraseScreen(TypedScreen):
@@ -20,15 +21,15 @@ class PhraseScreen(TypedScreen):
     yes = "Free GPUs"
 
     def __init__(self, state: ConsoleState, plan: Plan, selection: frozenset[Key]) -> None:
-        super().__init__(state, plan.phrase(selection))
+        super().__init__(state, plan.phrase(selection), plan.surveyed_boot_s)
         self._plan, self._selection = plan, selection
 
     def heading(self) -> str:
         mark = "SIMULATED  " if self._plan.simulated else ""
-        return f"{mark}Free GPUs of {self.state.host}: end {_processes(len(self._selection))}?"
+        return f"{mark}Free GPUs of {target(self.state)}: end {_processes(len(self._selection))}?"
 
     def why_not(self) -> str | None:
-        return may_free(self.state)
+        return at_work(self.state) or may_free(self.state)
 
     def body(self) -> Sequence[Content]:
         named = self._plan.selected(self._selection)

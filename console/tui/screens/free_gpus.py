@@ -7,16 +7,19 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widget import Widget
-from textual.widgets import Button, OptionList, Static
+from textual.widgets import OptionList, Static
 
 from console.core import fmt, free_live, free_words
+from console.core.action import Action
 from console.core.free_plan import Key, Plan, Row
 from console.tui.draw import MUTED, STRONG, WARN, rows
-from console.tui.free_gate import may_free
-from console.tui.screens.card import Card, Choice
-from console.tui.screens.free_table import FreeTable, fit, head
+from console.tui.free_gate import at_work, may_free
+from console.tui.screens.card import Choice
+from console.tui.screens.free_table import FreeTable
+from console.tui.screens.gated import GatedCard, off
 from console.tui.screens.gpu_readings import readings
 from console.tui.state import ConsoleState
+from console.tui.widgets.header import link, target
 from pipeline.contract import free
 from pipeline.errors import StageError
 
@@ -34,7 +37,7 @@ class Picked(NamedTuple):
     selection: frozenset[Key]
 
 
-class FreeGpusScreen(Card[Picked | None]):
+class FreeGpusScreen(GatedCard[Picked | None]):
     """Asks the host to look when it opens, and when r is pressed. Gives back ``Picked`` when it shall go on, None when it was closed."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -57,16 +60,16 @@ class FreeGpusScreen(Card[Picked | None]):
         self._survey, self._changed, self._before, self._kept = survey, changed, before, selection
         self.plan: Plan | None = None
         self.selection: frozenset[Key] = frozenset()
-        self._said = "the host looks at GPUs and processes"
+        self._said = _LOOKS
         self._looking = False
         self._head = Content()
 
     def heading(self) -> str:
-        return f"{'SIMULATED  ' if self._simulated else ''}Free GPUs of {self.state.host}: nothing is ended before you typed the phrase"
+        return f"{'SIMULATED  ' if self._simulated else ''}Free GPUs of {target(self.state)}: nothing ends before the phrase"
 
     @property
     def _simulated(self) -> bool:
-        return self.plan.simulated if self.plan else self.state.store.simulated
+        return self.plan.simulated if self.plan else self.state.view is not None and self.state.store.simulated
 
     def above(self) -> Iterable[Widget]:
         yield Static(id="above")
@@ -75,22 +78,25 @@ class FreeGpusScreen(Card[Picked | None]):
     def choices(self) -> Sequence[Choice]:
         return (
             Choice("close", "Close"),
-            Choice(FREE, "Free...", "error", "the host has not looked yet"),
+            Choice(FREE, "Free...", "error", self._why_not()),
             Choice("look", "r look"),
             Choice("all", "a all"),
             Choice("proposed", "p ours"),
-            Choice(RECEIPT, "Receipt", "default", None if self._last else "none is on record"),
+            Choice(RECEIPT, "Receipt", "default", None if self._last is not None else "none is on record"),
         )
 
     @property
-    def _last(self) -> bool:
-        return bool(self.state.view and free.ACTION in self.state.view.actions)
+    def _last(self) -> Action | None:
+        return self.state.view.actions.get(free.ACTION) if self.state.view else None
 
     def body(self) -> Sequence[Content]:
-        if self.plan is None:
-            return [Content.styled(f" {self._said}", WARN), Content(), *readings(self.state)]
-        row = next((table.row for table in self.query(FreeTable)), None)
         lines = [Content.styled(f" {self._said}", WARN)] if self._said else []
+        if self._looking and not self.state.current:
+            lines.append(Content.styled(f" the question waits for the link: {link(self.state)}", WARN))
+        if self.plan is None:
+            return [*lines, Content(), *readings(self.state)]
+        lines += [] if self._looking else off("Free...", None if self.plan.trouble else self._why_not())
+        row = next((table.row for table in self.query(FreeTable)), None)
         lines += rows(_detail(row)) if row is not None else [Content.styled(" nobody holds a GPU, as far as was looked", MUTED)]
         lines += [Content.styled(f" ! {one}", WARN) for one in free_words.blind_spots(self.plan)]
         many = f"{len(self.selection)} selected" if self.selection else "nothing is selected"
@@ -108,7 +114,8 @@ class FreeGpusScreen(Card[Picked | None]):
         self.tick()
 
     def tick(self) -> None:
-        if not self.query("#body"):  # not there yet, or not any more: an answer may come late
+        parts = ("#body", "#sheet", "#above", "FreeTable")
+        if not all(self.query(one) for one in parts):  # not there yet, or not any more: an answer may come late
             return
         width = max(self.query_one("#sheet").size.width - 3, 20)
         above = [Content.styled(f" {one}", WARN) for one in self._changed[:_MOST_CHANGES]]
@@ -122,7 +129,7 @@ class FreeGpusScreen(Card[Picked | None]):
             if self.plan.trouble:
                 above.append(Content.styled(f" NOT THE EXPECTED GPUs: {self.plan.trouble}: nothing can be freed", WARN))
             if self.plan.rows:
-                above.append(head(fit(self.plan, width)))
+                above.append(self.query_one(FreeTable).head)
         room = max(self.size.height - _OTHER_LINES, 0)
         drawn = Content("\n").join(above[:room])
         if not drawn.is_same(self._head):
@@ -132,13 +139,13 @@ class FreeGpusScreen(Card[Picked | None]):
         table.display = self.plan is not None and bool(self.plan.rows) and room > len(above)
         table.styles.max_height = max(min(room - len(above), self.size.height // 3), 1)
         self.query_one("#above").display = room > 0
-        button, why = self.query_one(f"#choice-{FREE}", Button), self._why_not()
-        button.disabled, button.tooltip = why is not None, None if why is None else Content(why)
         super().tick()
 
     def _why_not(self) -> str | None:
         if self.plan is None or self._looking:
             return "the host has not looked yet"
+        if busy := at_work(self.state):
+            return f"{busy}; Receipt shows it"
         return self.plan.trouble or may_free(self.state)
 
     def action_look(self) -> None:
@@ -148,7 +155,7 @@ class FreeGpusScreen(Card[Picked | None]):
             self.run_worker(self._look(), exit_on_error=False)
 
     async def _look(self) -> None:
-        self._said = "the host looks at GPUs and processes"
+        self._said = _LOOKS
         self.tick()
         try:
             plan = await self._survey()
@@ -157,6 +164,9 @@ class FreeGpusScreen(Card[Picked | None]):
             self._before, self.plan, self._said = self.plan or self._before, plan, ""
         except StageError as error:
             self._said = f"it did not come to a plan: {error}; r asks again"
+        except Exception:
+            self._said = "it did not come to a plan, by a mistake of eaglewatch; r asks again"
+            raise
         finally:
             self._looking = False
         self.tick()
@@ -197,11 +207,16 @@ class FreeGpusScreen(Card[Picked | None]):
             self.dismiss(Picked(choice, self.plan, self.selection) if choice in (FREE, RECEIPT) else None)
 
     def _last_lines(self) -> list[Content]:
-        one = self.state.view.actions.get(free.ACTION) if self.state.view else None
+        one = self._last
         if one is None or self.state.view is None:
             return []
+        if one.live_now:
+            return [Content.assemble((f" at work now, by {one.attempt.by or 'somebody'}  ", MUTED), (free_live.standing(one), STRONG))]
         ago = fmt.age(self.state.view.age_s(one.attempt.ended_boot_s, self.state.age_s))
         return [Content.assemble((f" last time, {ago} ago  ", MUTED), (free_live.standing(one), STRONG))]
+
+
+_LOOKS = "the host looks at GPUs and processes"
 
 
 def _detail(row: Row) -> list[tuple[str, str]]:

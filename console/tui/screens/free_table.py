@@ -44,7 +44,9 @@ class FreeTable(OptionList):
     def __init__(self) -> None:
         super().__init__(id="holders", markup=False)
         self._plan: Plan | None = None
-        self._drawn: tuple[object, ...] = ()
+        self._selection: frozenset[Key] = frozenset()
+        self._width = 0
+        self._columns = Columns({}, 1, 0)
 
     @property
     def row(self) -> Row | None:
@@ -54,22 +56,31 @@ class FreeTable(OptionList):
         return rows[at] if at is not None and at < len(rows) else None
 
     def show(self, plan: Plan, selection: Collection[Key], width: int) -> None:
-        """Draw these rows; the cursor stays where it was, as far as it can."""
-        drawn = (plan, frozenset(selection), width)
-        if drawn == self._drawn:
+        """Draw these rows; the cursor stays with its process, else at its line, as far as it can."""
+        chosen, before = frozenset(selection), self._selection
+        same_rows = plan is self._plan and width == self._width
+        if same_rows and chosen == before:
             return
-        columns = fit(plan, width)
-        lines = [line(one, one.key in selection, columns) for one in plan.rows]
+        if not same_rows:
+            self._columns = fit(plan, width)
         if plan is self._plan:
-            for index, text in enumerate(lines):
-                self.replace_option_prompt_at_index(index, text)
+            changed = chosen ^ before
+            for index, one in enumerate(plan.rows):
+                if not same_rows or one.key in changed:
+                    self.replace_option_prompt_at_index(index, line(one, one.key in chosen, self._columns))
         else:
-            at = self.highlighted or 0
+            at, under = self.highlighted or 0, self.row
             self._plan = plan
             self.clear_options()
-            self.add_options(Option(text) for text in lines)
-            self.highlighted = min(at, len(lines) - 1) if lines else None
-        self._drawn = drawn
+            self.add_options(Option(line(one, one.key in chosen, self._columns)) for one in plan.rows)
+            at = next((index for index, one in enumerate(plan.rows) if under is not None and _same(one, under)), at)
+            self.highlighted = min(at, len(plan.rows) - 1) if plan.rows else None
+        self._selection, self._width = chosen, width
+
+    @property
+    def head(self) -> Content:
+        """The names of the columns that were drawn last."""
+        return head(self._columns)
 
     def action_page_up(self) -> None:
         if self.size.height:  # one without a line has no page, and OptionList would stumble over that
@@ -96,7 +107,8 @@ class FreeTable(OptionList):
 def fit(plan: Plan, width: int) -> Columns:
     """Columns for a width."""
     names = list(_MOST)
-    wide = {name: max([len(name), *(cell_len(_texts(row)[name]) for row in plan.rows)]) for name in names}
+    texts = [_texts(row) for row in plan.rows]
+    wide = {name: max([len(name), *(cell_len(one[name]) for one in texts)]) for name in names}
     fixed = {name: min(wide[name], _MOST[name]) for name in names}
     left = width - _MARK - len(_GAP) * (len(names) + 1) - sum(fixed.values())
     if left < _WHAT_AT_LEAST:  # narrow: whose it is says more than how long
@@ -124,6 +136,10 @@ def line(row: Row, selected: bool, columns: Columns) -> Content:
     if columns.why:
         parts.append(_cell(row.why, columns.why))
     return Content.styled(_GAP.join(parts), STRONG if selected else PLAIN if row.killable else MUTED)
+
+
+def _same(one: Row, other: Row) -> bool:
+    return (one.pid, one.ticks) == (other.pid, other.ticks)
 
 
 def _texts(row: Row) -> dict[str, str]:

@@ -8,15 +8,16 @@ from textual.content import Content
 
 from console.core import sanitize
 from console.tui.draw import MUTED, WARN
-from console.tui.free_gate import may_free
-from console.tui.screens.card import Card, Choice
+from console.tui.free_gate import may_look
+from console.tui.screens.card import Choice
+from console.tui.screens.gated import GatedCard, off
 from console.tui.state import ConsoleState
 
 FREE = "free"
 _MAX_CHARS = 4000
 
 
-class GpusHeldScreen(Card[bool]):
+class GpusHeldScreen(GatedCard[bool]):
     """True when freeing them was asked for; nothing has been started, and nothing is ended from here."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("F", "free", show=False)]
@@ -31,10 +32,16 @@ class GpusHeldScreen(Card[bool]):
 
     def body(self) -> Sequence[Content]:
         told = [Content.styled(f" {line}", WARN) for line in self._lines]
-        return [*told, Content.styled(" nothing was claimed; F shows who holds them, and frees them with proof", MUTED)]
+        return [
+            *told,
+            *off("Free GPUs", may_look(self.state)),
+            Content.styled(
+                " nothing was started; F shows who holds them, frees them with proof, and lets you accept an idle baseline", MUTED
+            ),
+        ]
 
     def choices(self) -> Sequence[Choice]:
-        return (Choice("close", "Close"), Choice(FREE, "F Free GPUs...", "primary", may_free(self.state)))
+        return (Choice("close", "Close"), Choice(FREE, "F Free GPUs...", "primary", may_look(self.state)))
 
     def chosen(self, choice: str) -> None:
         self.dismiss(choice == FREE)
@@ -43,5 +50,7 @@ class GpusHeldScreen(Card[bool]):
         self.dismiss(False)
 
     def action_free(self) -> None:
-        if may_free(self.state) is None:
-            self.dismiss(True)
+        if why := may_look(self.state):
+            self.notify(why, severity="warning", markup=False)
+            return
+        self.dismiss(True)

@@ -5,16 +5,17 @@ from typing import ClassVar, NamedTuple
 
 from textual.binding import Binding, BindingType
 from textual.content import Content
-from textual.widgets import Button
 
-from console.core import fmt, transition_live
+from console.core import fmt, transition_live, transition_next
 from console.core.transition_next import Next
 from console.core.transition_plan import PlanStep, TransitionPlan
 from console.tui import gates
 from console.tui.draw import GOOD, MUTED, STRONG, WARN, rows
 from console.tui.plans import gpus_now
-from console.tui.screens.card import Card, Choice
+from console.tui.screens.card import Choice
+from console.tui.screens.gated import GatedCard, off
 from console.tui.state import ConsoleState
+from console.tui.widgets.header import link, target
 from pipeline.contract import transition
 from pipeline.errors import StageError
 
@@ -30,7 +31,7 @@ class Picked(NamedTuple):
     service: str | None
 
 
-class TransitionPlanScreen(Card[Picked | None]):
+class TransitionPlanScreen(GatedCard[Picked | None]):
     """Asks the host when it opens, and when r is pressed; v names another service to stop. None when it was closed."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("r", "look", show=False), Binding("v", "service", show=False)]
@@ -54,27 +55,32 @@ class TransitionPlanScreen(Card[Picked | None]):
 
     def heading(self) -> str:
         mark = "SIMULATED  " if self.state.store.simulated else ""
-        return f"{mark}{self._wanted.words}: the plan, which does nothing"
+        return f"{mark}{self._wanted.words}: a plan, nothing done"
 
     def choices(self) -> Sequence[Choice]:
         last = self.state.view.actions.get(transition.ACTION) if self.state.view else None
         return (
             Choice("close", "Close"),
-            Choice(NOW, "Now...", "error", _NOT_LOOKED),
-            Choice(ARMED, "Armed...", "error", _NOT_LOOKED),
+            Choice(NOW, "Now...", "error", self._why_not(NOW)),
+            Choice(ARMED, "Armed...", "error", self._why_not(ARMED)),
             Choice("look", "r look"),
-            Choice("service", "v other", "default", _NOT_LOOKED),
+            Choice("service", "v other", "default", self._why_not("service")),
             Choice(RECEIPT, "Receipt", "default", None if last else "none is on record"),
         )
 
     def body(self) -> Sequence[Content]:
         lines = [Content.styled(f" {self._said}", WARN)] if self._said else []
+        if self._looking and not self.state.current:
+            lines.append(Content.styled(f" the question waits for the link: {link(self.state)}", WARN))
         made = self.plan
+        if made is not None and not self._looking:
+            lines += off("Armed..." if self._runs else "Now...", self._why_neither)
         if made is None:
             return [*lines, Content.styled(f" GPUs: {gpus_now(self.state)}", MUTED), *self._last_lines()]
         age = self.state.view.age_s(made.surveyed_boot_s, self.state.age_s) if self.state.view else None
         stopped = f"stops {made.service}" if made.service else "stops nothing"
-        lines.append(Content.assemble((f" {stopped}", STRONG), (f"; GPUs: {gpus_now(self.state)}; looked {fmt.age(age)} ago", MUTED)))
+        now = f"; GPUs: {gpus_now(self.state)}; looked {fmt.age(age)} ago"
+        lines.append(Content.assemble((f" {target(self.state)}: {stopped}", STRONG), (now, MUTED)))
         lines += [Content.styled(f" it would stop now: {one}", WARN) for one in made.trouble]
         lines += step_rows(made.steps)
         lines += [Content.styled(f" ! {one}", WARN) for one in made.notes]
@@ -89,16 +95,13 @@ class TransitionPlanScreen(Card[Picked | None]):
     def _why_unarmed(self) -> str:
         return f"not possible: {self._wanted.before} does not run, so there is nothing to wait for"
 
+    @property
+    def _why_neither(self) -> str | None:
+        busy = under_way(self.state)
+        return f"{busy}; Receipt shows it" if busy else gates.act(self.state)
+
     def on_mount(self) -> None:
         self.action_look()
-
-    def tick(self) -> None:
-        if not self.query("#body"):
-            return
-        for choice in (NOW, ARMED, "service"):
-            button, why = self.query_one(f"#choice-{choice}", Button), self._why_not(choice)
-            button.disabled, button.tooltip = why is not None, None if why is None else Content(why)
-        super().tick()
 
     def _why_not(self, choice: str) -> str | None:
         if self.plan is None or self._looking:
@@ -109,7 +112,7 @@ class TransitionPlanScreen(Card[Picked | None]):
             return self._why_unarmed
         if choice == NOW and self._runs:
             return f"{self._wanted.before} still runs: it can be armed"
-        return gates.act(self.state)
+        return self._why_neither
 
     def action_look(self) -> None:
         """Ask the host to look (again)."""
@@ -132,6 +135,9 @@ class TransitionPlanScreen(Card[Picked | None]):
             self.plan, self._said = await self._ask(self.service), ""
         except StageError as error:
             self._said = f"it did not come to a plan: {error}; r asks again"
+        except Exception:
+            self._said = "it did not come to a plan, by a mistake of eaglewatch; r asks again"
+            raise
         finally:
             self._looking = False
         self.tick()
@@ -150,6 +156,13 @@ class TransitionPlanScreen(Card[Picked | None]):
             return []
         ago = fmt.age(self.state.view.age_s(one.attempt.ended_boot_s, self.state.age_s))
         return [Content.assemble((f" last time, {ago} ago  ", MUTED), (transition_live.standing(one), STRONG))]
+
+
+def under_way(state: ConsoleState) -> str | None:
+    """Who has a transition of this run under way, or armed; None when nobody has: one at a time can be."""
+    live = transition_next.live(state.view, state.run)
+    how = "armed" if live is not None and transition_live.is_armed(live) else "under way"
+    return f"{live.attempt.by or 'somebody'} has one {how}" if live is not None else None
 
 
 _LOOKS = "the host looks at stages, processes and GPUs"
