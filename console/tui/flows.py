@@ -1,6 +1,6 @@
 """What each action does: dialogs first, then the controller. One method an action of the table, by its id."""
 
-import time
+import asyncio
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from console.tui.app import ConsoleApp
 
 LAST_STEP = DATA_STAGES[-1]
-_DOUBLE_S = 1.0
-"""So soon after the first, a second press is the same one: nothing is said of it."""
+_PATIENCE_S, _POLL_S = 4.0, 0.02
+"""So long a key waits for what was asked for before it."""
 
 
 class Flows:
@@ -46,7 +46,7 @@ class Flows:
         self._ask = Dialogs(app, self._freeing.ask_baseline)
         self._transitions = Transitions(app, self._ask.choose_interpreter, self._freeing.ask_baseline)
         self._worker: Worker[None] | None = None
-        self._began_s = 0.0
+        self._next: Worker[None] | None = None
 
     @property
     def _state(self) -> ConsoleState:
@@ -214,13 +214,28 @@ class Flows:
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
         """One at a time: what was asked for is neither cut off nor asked for twice, by a double click or a key that repeats."""
-        if self._worker is not None and not self._worker.is_finished:
+        if self._worker is None or self._worker.is_finished:
+            self._begin(work)
+        elif self._next is None or self._next.is_finished:
+            self._next = self._app.run_worker(self._after(self._worker, work), group="flow", exit_on_error=False)
+        else:
             work.close()
-            if time.monotonic() - self._began_s > _DOUBLE_S:
-                self._app.say(f"one thing at a time: {self._state.busy or 'what was asked for before is under way'}", "warning")
-            return
-        self._began_s = time.monotonic()
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         self._worker = self._app.run_worker(self._guarded(work), group="flow", exit_on_error=False)
+
+    async def _after(self, before: "Worker[None]", work: Coroutine[Any, Any, None]) -> None:
+        """Begin it once the one before is done, if that is soon and opens no sheet: then the key was meant for what stood there."""
+        tries = round(_PATIENCE_S / _POLL_S)
+        while tries and not before.is_finished and len(self._app.screen_stack) == 1:
+            tries -= 1
+            await asyncio.sleep(_POLL_S)
+        if before.is_finished and before is self._worker and len(self._app.screen_stack) == 1:
+            self._begin(work)
+            return
+        work.close()
+        if not tries:
+            self._app.say(f"one thing at a time: {self._state.busy or 'what was asked for before is under way'}", "warning")
 
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
         try:
