@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import socket
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -147,10 +148,11 @@ async def test_one_session_is_enough(sshd: Make, tmp_path: Path) -> None:
 async def test_a_server_that_sheds_connections_is_tried_again(sshd: Make, tmp_path: Path) -> None:
     server = sshd("MaxStartups 1:100:1")
     with contextlib.ExitStack() as stack:
+        deadline = time.monotonic() + 30
         # The one place may still be taken by the connection that saw the server start.
-        for _ in range(100):
-            holder = stack.enter_context(socket.create_connection(("127.0.0.1", server.port)))
-            if holder.recv(4) == b"SSH-":
-                break
+        while stack.enter_context(holder := socket.create_connection(("127.0.0.1", server.port))).recv(4) != b"SSH-":
+            assert time.monotonic() < deadline, "the place of the first connection was never given back"
+            holder.close()
+            await asyncio.sleep(0.05)
         error = await failure(server.host())
     assert error.kind == errors.LOST and error.retried
