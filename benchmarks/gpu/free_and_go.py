@@ -69,40 +69,43 @@ def settings_file(folder: Path, model: str, name: str, tokens: int, simulated: b
     return str(path)
 
 
-def confirmed_phrase(plan: dict[str, Any], key: str = "phrase") -> str:
-    return str(plan.get("last", {}).get(key))
-
-
-def measure(host: LoopbackHost, folder: Path, answers: dict[str, Any], simulated: bool) -> None:
-    """Fill ``answers``; what is there stays, whatever fails later."""
-    model = str(folder / "model")
-    make_model(model, layers=7 if simulated else 16)
+def measure_way(host: LoopbackHost, folder: Path, answers: dict[str, Any], simulated: bool) -> None:
+    """Questions 1 to 3. Fill ``answers``; what is there stays, whatever fails later."""
     of = ("--host", ALIAS, "--run", "one")
-    first = ("--settings", settings_file(folder, model, "settings-one", 256, simulated))
+    first = ("--settings", settings_file(folder, str(folder / "model"), "settings-one", 256, simulated))
     answers["0_serve"] = host.command("run", "serve", *of, *first, "--json")
     answers["0_generate"] = host.command("run", "generate", *of, "--json")
     answers["1_preflight"] = host.command("preflight", "extract", *of, "--no-gpu", "--json")
     answers["2_refused"] = host.command("run", "extract", *of, "--json")
     plan = answers["1_plan"] = host.command("next", ALIAS, "--run", "one", "--plan", "--json")
     answers["1_plan_in_words"] = host.command("next", ALIAS, "--run", "one", "--plan")
-    answers["3_next"] = host.command("next", ALIAS, "--run", "one", "--confirm", confirmed_phrase(plan), "--json")
+    answers["3_next"] = host.command("next", ALIAS, "--run", "one", "--confirm", str(plan.get("last", {}).get("phrase")), "--json")
     answers["3_receipt"] = newest(host.data / "runs/one", "transition", "receipt.json")
     answers["3_extract"] = host.command("attach", ALIAS, "--run", "one", "--stage", "extract", "--json")
     answers["3_extract_receipt"] = newest(host.data / "runs/one", "extract", "receipt.json")
 
-    if not simulated:
-        with holders():
-            plan = answers["4_plan"] = host.command("free-gpus", ALIAS, "--run", "one", "--plan", "--all", "--json")
-            answers["4_plan_in_words"] = host.command("free-gpus", ALIAS, "--run", "one", "--plan", "--all")
-            answers["4_free"] = host.command("free-gpus", ALIAS, "--run", "one", "--all", "--confirm", confirmed_phrase(plan), "--json")
-            answers["4_receipt"] = newest(host.data / "runs/one", "free-gpus", "receipt.json")
 
+def measure_holders(host: LoopbackHost, folder: Path, answers: dict[str, Any]) -> None:
+    """Questions 2, with a holder that is not ours, and 4."""
+    settings = settings_file(folder, str(folder / "model"), "settings-holders", 256, False)
+    with holders():
+        answers["4_refused"] = host.command("run", "serve", "--host", ALIAS, "--run", "three", "--settings", settings, "--json")
+        plan = answers["4_plan"] = host.command("free-gpus", ALIAS, "--plan", "--all", "--json")
+        answers["4_plan_in_words"] = host.command("free-gpus", ALIAS, "--plan", "--all")
+        last = plan.get("last", {})
+        words = ("--all", "--digest", str(last.get("digest")), "--confirm", str(last.get("phrase")), "--json")
+        answers["4_free"] = host.command("free-gpus", ALIAS, *words)
+        answers["4_show"] = host.command("free-gpus", ALIAS, "--show")
+
+
+def measure_armed(host: LoopbackHost, folder: Path, answers: dict[str, Any], simulated: bool) -> None:
+    """Question 5; the host cannot be reached afterwards."""
     of = ("--host", ALIAS, "--run", "two")
-    second = ("--settings", settings_file(folder, model, "settings-two", 2048, simulated))
+    second = ("--settings", settings_file(folder, str(folder / "model"), "settings-two", 2048, simulated))
     answers["5_serve"] = host.command("run", "serve", *of, *second, "--json")
     answers["5_generate"] = host.command("run", "generate", *of, "--detach")
     plan = answers["5_plan"] = host.command("next", ALIAS, "--run", "two", "--plan", "--armed", "--json")
-    armed = ("--armed", "--confirm", confirmed_phrase(plan, "phrase_armed"), "--detach")
+    armed = ("--armed", "--confirm", str(plan.get("last", {}).get("phrase_armed")), "--detach")
     answers["5_armed"] = host.command("next", ALIAS, "--run", "two", *armed)
     host.drop()
     began = time.monotonic()
@@ -119,6 +122,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", required=True, help="where the answers go, as JSON")
     parser.add_argument("--gpus", type=int, default=1, help="how many this machine has")
+    parser.add_argument("--only-holders", action="store_true", help="question 4 alone, which needs no vLLM")
     parser.add_argument("--try-without-gpu", action="store_true")
     arguments = parser.parse_args()
     simulated: bool = arguments.try_without_gpu
@@ -134,7 +138,13 @@ def main() -> int:
             environment = {rehearsal.ENV_GPUS: str(folder / "gpus.state"), rehearsal.ENV_NVML: rehearsal.NVML_INSTALL}
         try:
             with LoopbackHost(folder, 8 if simulated else arguments.gpus, environment) as host:
-                measure(host, folder, answers, simulated)
+                make_model(str(folder / "model"), layers=7 if simulated else 16)
+                if not arguments.only_holders:
+                    measure_way(host, folder, answers, simulated)
+                if not simulated:
+                    measure_holders(host, folder, answers)
+                if not arguments.only_holders:
+                    measure_armed(host, folder, answers, simulated)
         finally:
             Path(arguments.out).write_text(json.dumps(answers, indent=1, default=str) + "\n")
             for log in sorted(folder.glob("data/runs/*/stages/*/2*/stdout.log")):

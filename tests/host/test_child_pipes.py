@@ -1,6 +1,7 @@
 """A child that floods its reader, and one that no signal ends: neither holds up whoever asked it."""
 
 import os
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -15,15 +16,24 @@ from pipeline.host.preflight_request import PreflightRequest
 FREEZER = Path("/sys/fs/cgroup/freezer")
 
 
+class Deaf(subprocess.Popen[bytes]):
+    """Stands in for a process in state D where there is no freezer: no signal of its reader's reaches it."""
+
+    def send_signal(self, sig: int) -> None:
+        pass
+
+
 @pytest.fixture
 def frozen() -> Iterator["subprocess.Popen[bytes]"]:
     """A process in state D, as one is that reads from a dead mount: SIGKILL waits until it is thawed."""
-    group = FREEZER / f"ew-test-{os.getpid()}"
+    group, pipe = FREEZER / f"ew-test-{os.getpid()}", subprocess.PIPE
     try:
         group.mkdir()
     except OSError:
-        pytest.skip("no freezer cgroup here, which puts a process into state D")
-    pipe = subprocess.PIPE
+        with Deaf(["sleep", "600"], stdout=pipe, stderr=pipe, bufsize=0) as deaf:
+            yield deaf
+            os.kill(deaf.pid, signal.SIGKILL)
+        return
     process = subprocess.Popen(["sleep", "600"], stdout=pipe, stderr=pipe, bufsize=0)
     try:
         (group / "cgroup.procs").write_text(str(process.pid))
