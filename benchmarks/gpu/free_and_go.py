@@ -87,7 +87,7 @@ def measure_way(host: LoopbackHost, folder: Path, answers: dict[str, Any], simul
 
 def measure_holders(host: LoopbackHost, folder: Path, answers: dict[str, Any]) -> None:
     """Questions 2, with a holder that is not ours, and 4."""
-    settings = settings_file(folder, str(folder / "model"), "settings-holders", 256, False)
+    settings = settings_file(folder, str(folder / "model"), "settings-holders", 256, True)
     with holders():
         answers["4_refused"] = host.command("run", "serve", "--host", ALIAS, "--run", "three", "--settings", settings, "--json")
         plan = answers["4_plan"] = host.command("free-gpus", ALIAS, "--plan", "--all", "--json")
