@@ -138,7 +138,8 @@ def newcomers(receipt: dict[str, Any]) -> list[str]:
 def unseen(receipt: dict[str, Any]) -> str:
     """What could not be looked at; empty when everything could."""
     count = reading.count(receipt, "unreadable")
-    return reading.text(receipt, "incomplete", _MAX) or (f"{count} processes could not be read" if count else "")
+    words = "1 process" if count == 1 else f"{count} processes"
+    return reading.text(receipt, "incomplete", _MAX) or (f"{words} could not be read" if count else "")
 
 
 def took(receipt: dict[str, Any]) -> str:

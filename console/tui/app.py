@@ -6,11 +6,13 @@ import importlib
 import os
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from textual.app import App
 from textual.binding import Binding
+from textual.css.query import NoMatches
 from textual.filter import LineFilter, NoColor
 from textual.screen import Screen
 from textual.worker import Worker, WorkerState
@@ -69,7 +71,7 @@ class ConsoleApp(App[farewell.Farewell]):
         for one in themes.themes():
             self.register_theme(one)
         self.theme = theme
-        for key, action in keys(self.state.read_only):
+        for key, action in keys():
             self.bind(key, f"perform('{action.id}')", show=False)
 
     # Life.
@@ -115,7 +117,8 @@ class ConsoleApp(App[farewell.Farewell]):
         for screen in self.screen_stack:
             draw = getattr(screen, "tick", None)
             if draw is not None and screen.is_mounted:
-                draw()
+                with suppress(NoMatches):  # while it is put together or taken down, not all its parts are there
+                    draw()
         if self.screen_stack and isinstance(self.screen, Dashboard):  # while the app ends there is none
             if self.endings.unseen():
                 self.flows.ended()

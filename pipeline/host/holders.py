@@ -45,7 +45,7 @@ class Holders(NamedTuple):
     def why_incomplete(self) -> str:
         if self.simulated:
             return self.failed
-        unread = "%d processes could not be read" % self.unreadable if self.unreadable else ""
+        unread = "%d process%s could not be read" % (self.unreadable, "es" * (self.unreadable != 1)) if self.unreadable else ""
         return "; ".join(one for one in (self.failed, unread, self.hidden) if one)
 
     def on(self, uuid: Any) -> List[Dict[str, Any]]:

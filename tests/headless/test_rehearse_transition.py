@@ -62,12 +62,16 @@ def test_armed_with_nobody_there_memory_that_stays_and_going_on(short: Machine, 
     faults.arm(home, rehearsal.parse_fault("gpu-memory-stays,at=0.1,stage=generate"))
     generating = begin("run", "generate", *RUN, "--json")
     generating.until(lambda line: line.get("state") == "RUNNING")
+    (answering,) = short.attempts("rehearsal", "generate")
+    generate = json.loads((answering / layout.IDENT).read_text())["pid"]
+    os.kill(generate, signal.SIGSTOP)  # its few answers may be there before a slow machine has armed the transition
     plan = last(short.run(*NEXT, "--plan", "--armed", "--json"))
     assert plan["phrase_armed"] == "arm rehearsal rehearsal prepare vocab extract rehearsal/serve"
     armed = short.run(*NEXT, "--confirm", plan["phrase_armed"], "--armed", "--digest", plan["digest"], "--release-s", "5", "--detach")
     assert armed.returncode == 0 and armed.stdout.startswith("SIMULATED  ARMED, generate is RUNNING"), armed
     assert "eaglewatch next rehearsal --run rehearsal --show" in armed.stdout
     generating.close()
+    os.kill(generate, signal.SIGCONT)
 
     (attempt,) = short.attempts("rehearsal", transition.ACTION)
     until(lambda: began(attempt, "STAGE"), "nobody is there, and it goes on")

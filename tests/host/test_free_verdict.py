@@ -131,7 +131,7 @@ def test_a_stage_may_start_on_free_gpus_or_on_an_accepted_baseline(tmp_path: Pat
     assert passed == {"free": True, "accepted": True, "line": "baseline accepted: 0,3 MiB, no holder", "unprovable": ""}
     unsure = free_for_stage(verified(0, 3 * MIB, unreadable=1), {"GPU-1": 3 * MIB})
     assert not unsure["free"], "nobody proved that nobody is there"
-    assert unsure["unprovable"] == "1 processes could not be read" and "1 processes could not be read; cannot be proven" in unsure["line"]
+    assert unsure["unprovable"] == "1 process could not be read" and "1 process could not be read; cannot be proven" in unsure["line"]
     assert unsure["line"].endswith("cannot be proven idle here, nor accepted: GPU 1") and refused["unprovable"] == ""
     assert not free_for_stage(verified(0, 800 * MIB), {"GPU-1": 800 * MIB})["free"]
     (tmp_path / "runs" / "demo").mkdir(parents=True)
