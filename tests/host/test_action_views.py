@@ -1,9 +1,11 @@
 """How actions stand in frames, and the host's audit log as it is read: files as actions leave them."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
+import pytest
 from host_launches import RUN
 
 from pipeline.contract import free, layout
@@ -77,3 +79,10 @@ def test_the_audit_log_is_read_from_its_end_without_what_is_no_line(data_dir: Pa
         file.write(b"x" * (2 << 20) + b"\n" + json.dumps({"what": "after"}).encode() + b"\n")
     assert audit.newest(str(data_dir), 100)["older"] is True
     assert [one["what"] for one in audit.newest(str(data_dir), 100)["lines"]] == ["after"]
+
+
+def test_an_audit_file_that_is_no_file_holds_nobody_up(data_dir: Path) -> None:
+    os.mkfifo(data_dir / layout.AUDIT)
+    for what in (lambda: audit.newest(str(data_dir), 5), lambda: audit.append(str(data_dir), {"what": "test"})):
+        with pytest.raises(OSError, match="no regular file"):
+            what()
