@@ -59,13 +59,13 @@ def parser() -> argparse.ArgumentParser:
     console.add_argument("--json", action="store_true", help=argparse.SUPPRESS)  # its refusal too is told as an object
     console.add_argument("host", metavar="HOST", help=_HOST_HELP)
     console.add_argument(
-        "--run", type=words.run_name, metavar="NAME", help="the run to watch; default: the one that is live, or the only one"
+        "--run", type=words.run_name, metavar="NAME", help="default: one whose transition is news, the live one, the only one"
     )
     cli_options.screen(console)
 
     rehearse = command("rehearse", "rehearse", "run the pipeline on a rehearsal host: this machine, SIMULATED GPUs, a tiny real model")
     rehearse.add_argument("--headless", action="store_true", help="without the screen")
-    rehearse.add_argument("--fault", metavar="NAME", type=words.fault, help=f"inject one: {', '.join(FAULTS)}")
+    rehearse.add_argument("--fault", metavar="NAME", type=words.fault, help=f"inject one: {', '.join(FAULTS)}; none clears it")
     rehearse.add_argument("--fresh", action="store_true", help="remove the rehearsal host of before, with its runs, and start anew")
     rehearse.add_argument("--limit", metavar="N", type=words.positive, help="only the first N prompts, or samples with --only extract")
     rehearse.add_argument("--only", choices=("extract",), help="only the extraction, on data that is ready-made")

@@ -19,12 +19,15 @@ from pipeline.gpus_used import VISIBLE
 from pipeline.host import gpu_claim
 from pipeline.host.asked_child import AskedChild
 from pipeline.host.errors import GPUS, RequestError
+from pipeline.host.evidence_age import StaleEvidenceError
 from pipeline.log import say
 from pipeline.schema import Settings
 
 OPTION = "--override-gpus"
 _POLL_S = 0.05
 _LOCK_S = 5.0
+_LINKS = 40
+"""As many as Linux itself follows."""
 _ALL_THE_SAME = f"or add {OPTION} REASON, which is logged"
 
 
@@ -48,6 +51,7 @@ def of(stage: str, settings: Settings, run_directory: str, arguments: argparse.N
             if reason:
                 say(f"note: {OPTION} has nothing to override: {used.why_none}")
             line = f"it uses no GPU: {used.why_none}; nothing was verified"
+            say(f"{stage}: {line}")
             yield {"expected_gpus": 0, "gpu_uuids": [], "wanted": [], "override": None, "free": None, "line": line}
             return
         data, run = _place(run_directory)
@@ -98,6 +102,8 @@ def _claim(
             if time.monotonic() > deadline:
                 raise CannotTellError("another stage that needs GPUs is being claimed; start it again")
             time.sleep(_POLL_S)
+    except StaleEvidenceError as error:
+        raise CannotTellError(f"{error}; {error.hint}") from None
     except RequestError as error:
         if error.kind == GPUS:
             raise UserError(f"{error}; {error.hint}, {_ALL_THE_SAME}") from None
@@ -116,11 +122,22 @@ def _raise_unless_free(stage: str, evidence: dict[str, Any], used: gpus_used.Use
 
 
 def _place(run_directory: str) -> tuple[str | None, str | None]:
-    """(DATA, RUN) of DATA/runs/RUN; (None, None) for a run that lies elsewhere."""
-    runs, run = os.path.split(run_directory)
-    data = os.path.dirname(runs)
+    """(DATA, RUN) of DATA/runs/RUN, also where ``run_directory`` is a link to it; (None, None) for a run that lies elsewhere."""
+    path = run_directory
+    for _ in range(_LINKS):
+        runs, run = os.path.split(path)
+        if runs == layout.runs_dir(os.path.dirname(runs)) and _is_name(run):
+            return os.path.dirname(runs), run
+        if not os.path.islink(path):
+            break
+        path = os.path.abspath(os.path.join(os.path.realpath(runs), os.readlink(path)))
+    real = os.path.realpath(run_directory)
+    return _place(real) if real != path else (None, None)
+
+
+def _is_name(run: str) -> bool:
     try:
         layout.check_name(run)
     except ValueError:
-        return None, None
-    return (data, run) if runs == layout.runs_dir(data) else (None, None)
+        return False
+    return True

@@ -127,7 +127,8 @@ def _reply(entry: dict[str, Any]) -> list[str]:
     if "reply" not in entry:
         return []
     reply = reading.text(entry, "reply", 200)
-    return [f"answered {reply}"] if reply else ["asked"]
+    unanswered = reply.startswith(("error: ", "interrupted "))
+    return [reply if unanswered else f"answered {reply}"] if reply else ["asked"]
 
 
 def _plain(entry: dict[str, Any]) -> list[str]:

@@ -34,10 +34,4 @@ def list_mib(values: Iterable[float | None]) -> str:
 
 def spans(numbers: Iterable[int]) -> str:
     """``0-7``, ``0,2``, ``0-2,5``; empty without any."""
-    found: list[list[int]] = []
-    for one in sorted(set(numbers)):
-        if found and one == found[-1][1] + 1:
-            found[-1][1] = one
-        else:
-            found.append([one, one])
-    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in found)
+    return free.spans(numbers)

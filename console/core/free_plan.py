@@ -35,6 +35,8 @@ class Row(msgspec.Struct, frozen=True):
     """How long it had been running when it was surveyed."""
     indices: tuple[int, ...]
     any_gpu: bool
+    of_run: str
+    """The run of ours that it belongs to; empty: none, or not known."""
     mib: int | None
     """On all its GPUs together; None: not known."""
     state: str
@@ -65,10 +67,19 @@ class Row(msgspec.Struct, frozen=True):
         if not self.killable:
             return self.why_not or "it is not ended from here"
         if self.chosen:
-            return "proposed: this run's own" if self.whose == "this run" else "proposed: an attempt that has ended left it"
+            if self.whose != "this run":
+                return "proposed: an attempt that has ended left it"
+            return f"proposed: this run's own{'; a stage that asks it loses its server' if self.manager else ''}"
         if self.whose == "this run":
             return "this run's own, not proposed: its service keeps others' too"
-        return "not this run's, so not proposed" if self.whose != "another run" else "another run's, which lives, so not proposed"
+        if self.whose != "another run":
+            return "not this run's, so not proposed"
+        return f"{self.whose_words}'s, which lives, so not proposed"
+
+    @property
+    def whose_words(self) -> str:
+        """``this run``, ``run demo``, ``root``: another run by its name, where that is told."""
+        return f"run {self.of_run}" if self.whose == "another run" and self.of_run else self.whose
 
     @property
     def how(self) -> str:
@@ -91,6 +102,12 @@ class Plan(msgspec.Struct, frozen=True):
     surveyed_boot_s: float | None
     memory: tuple[tuple[int, str, float | None], ...]
     """Index, UUID and used bytes a GPU."""
+
+    @property
+    def judged(self) -> tuple[tuple[int, str, float | None], ...]:
+        """Of ``memory`` those that are asked for; all, unless some were named."""
+        wanted = reading.sequence(self.source, "wanted") or []
+        return tuple(one for one in self.memory if not wanted or one[1] in wanted)
 
     def phrase(self, selection: Collection[Key]) -> str:
         """What is to be typed for these rows."""
@@ -193,6 +210,7 @@ def _row(source: Any, surveyed_boot_s: float | None) -> Row | None:
         since_s=None if began is None or surveyed_boot_s is None else max(surveyed_boot_s - began, 0.0),
         indices=tuple(index for one in gpus if (index := reading.count(one, "index")) is not None),
         any_gpu=source.get("any_gpu") is True,
+        of_run=reading.text(reading.mapping(source, "ours"), "run", 100),
         mib=sum(one for one in sizes if one is not None) if sizes and None not in sizes else None,
         state=reading.text(source, "state", 4),
         unit=reading.text(source, "unit", 100),

@@ -4,11 +4,13 @@ from typing import Any
 
 import msgspec
 
-from console.core import fmt, free_memory, reading
+from console.core import fmt, free_memory, reading, unheld
 from pipeline.contract import free
 
 _MAX = 400
 _LONG = 2000
+_ONCE = 40
+"""Words that are longer are not said again of the next GPU."""
 
 
 class GpuEnd(msgspec.Struct, frozen=True):
@@ -137,6 +139,8 @@ def newcomers(receipt: dict[str, Any]) -> list[str]:
 
 def unseen(receipt: dict[str, Any]) -> str:
     """What could not be looked at; empty when everything could."""
+    if receipt.get("simulated") is True:  # who holds a simulated GPU is in its state file, not in /proc
+        return reading.text(receipt, "incomplete", _MAX)
     count = reading.count(receipt, "unreadable")
     words = "1 process" if count == 1 else f"{count} processes"
     return reading.text(receipt, "incomplete", _MAX) or (f"{words} could not be read" if count else "")
@@ -154,29 +158,16 @@ def took(receipt: dict[str, Any]) -> str:
 
 def last_resorts(receipt: dict[str, Any]) -> list[str]:
     """Commands to copy, and what each would break, where no signal helps; never run from here."""
-    stuck = [one for one in gpus(receipt) if one.kind in (free.STUCK, free.UNSEEN)]
-    if not stuck:
-        return []
-    uuids = [one.uuid for one in stuck if one.uuid]
-    told = [f"GPU {free_memory.spans(one.index for one in stuck)}: no signal frees it. An administrator can, at a price:"]
-    told += [f"nvidia-smi --gpu-reset -i {one}" for one in uuids]
-    told += [
-        "  needs root, nobody on the GPU and persistence mode off; where NVLink joins the GPUs, all are reset with every job on them",
-        "rmmod nvidia_uvm && modprobe nvidia_uvm",
-        "  takes CUDA from everybody on this host: it ends every job on every GPU, and fails while one has a device open",
-        "reboot",
-        "  ends everything on the host",
-    ]
-    return told
+    stuck = [(one.index, one.uuid) for one in gpus(receipt) if one.kind in (free.STUCK, free.UNSEEN)]
+    return unheld.cures(stuck, receipt.get("simulated") is True)
 
 
 def sections(receipt: dict[str, Any]) -> list[tuple[str, list[str]]]:
     """Headings and lines, for screen and command line alike."""
     ends = gpus(receipt)
-    wide = max((len(_readings(one)) for one in ends), default=0), max((len(one.word) for one in ends), default=0)
-    table = [f"{one.index:>2}  {_mib(one.before):>7} -> {_readings(one):<{wide[0]}}  {one.word:<{wide[1]}}  {one.detail}" for one in ends]
     found = [
-        (f"GPU, MiB before -> {_how_often(ends)}", table),
+        (f"GPU, MiB before -> {_how_often(ends)}", _table(ends)),
+        ("to copy, not run from here", last_resorts(receipt)),
         ("processes", [f"{who}: {fate}" for who, fate in processes(receipt)]),
         ("services", services(receipt)),
         ("came since the confirmation, got no signal", newcomers(receipt)),
@@ -184,9 +175,19 @@ def sections(receipt: dict[str, Any]) -> list[tuple[str, list[str]]]:
         ("not looked at", [unseen(receipt)] if unseen(receipt) else []),
         ("took", [took(receipt)]),
         ("confirmed", [_confirmed(receipt)]),
-        ("to copy, not run from here", last_resorts(receipt)),
     ]
     return [(heading, lines) for heading, lines in found if lines]
+
+
+def _table(ends: list[GpuEnd]) -> list[str]:
+    """A row a GPU; what is said of several in a row is said once."""
+    wide = max((len(_readings(one)) for one in ends), default=0), max((len(one.word) for one in ends), default=0)
+    rows = []
+    for at, one in enumerate(ends):
+        again = at > 0 and one.detail == ends[at - 1].detail and len(one.detail) > _ONCE
+        said = "the same" if again else one.detail
+        rows.append(f"{one.index:>2}  {_mib(one.before):>7} -> {_readings(one):<{wide[0]}}  {one.word:<{wide[1]}}  {said}")
+    return rows
 
 
 def _how_often(ends: list[GpuEnd]) -> str:

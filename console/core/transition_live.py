@@ -76,6 +76,7 @@ def next_to_do(one: Action) -> str:
     """After an end that is not the hoped one: where it goes on, and what was not done."""
     outcome, at = reading.text(one.told, "outcome", 40), reading.text(one.told, "stopped_at", 40)
     if outcome == transition.STOPPED and at:
+        at = transition.resumes_at(at, alert(one))
         return f"the next transition resumes at {at}: what is proven is looked at again, and not done again"
     if outcome == transition.DISARMED:
         return "nothing was done"
@@ -101,6 +102,23 @@ def banner(view: HostView | None, run: str | None, now_s: float | None) -> str:
     return ""
 
 
+def met_by_stop(view: HostView | None, run: str | None, stage: str) -> str:
+    """What stopping this stage means for a transition of the run that is armed or under way; empty without one."""
+    one = view.actions.get(transition.ACTION) if view else None
+    if one is None or not one.live_now or one.run != run:
+        return ""
+    if not is_armed(one):
+        return f"a transition of this run is under way ({standing(one)}); it stops where {stage} is missing"
+    waits = _waits_for(one)
+    if stage == waits:
+        fate = f"stopped, {stage} is not verified: that disarms it, and none of it is done"
+    elif STAGES[stage].service:
+        fate = f"{waits} cannot be verified without it: if {waits} ends otherwise, that disarms it"
+    else:
+        fate = "it stays armed"
+    return f"a transition is ARMED ({_confirmed(one)}); {fate}"
+
+
 def _is_news(one: Action, view: HostView) -> bool:
     """Until a stage was started after it. Where nothing recorded its end, that came after the last sign of it."""
     signs = (one.attempt.heartbeat_boot_s, free_live.newest_event_s(one), one.attempt.started_boot_s)
@@ -113,14 +131,17 @@ def _is_news(one: Action, view: HostView) -> bool:
 
 def _confirmed(one: Action) -> str:
     """``when generate is verified: prepare, stop k25/serve, extract``, from what was confirmed, as far as that is told."""
-    waits = "the stage before"
+    waits = _waits_for(one)
     phrase: list[str] = []
     for event in free_live.in_frame(one):
-        if reading.text(event, "step", 40) == transition.ARMED:
-            waits = reading.text(event, "stage", 40) or waits
-        elif reading.text(event, "step", 40) == CONFIRMED and event.get("begins") is True:
+        if reading.text(event, "step", 40) == CONFIRMED and event.get("begins") is True:
             phrase = reading.text(event, "phrase", 400).split()[3:]
     stages = [one for one in phrase if one in STAGES]
     stops = [f"stop {one}" for one in phrase if one not in STAGES]
     told = [*stages[:-1], *stops, *stages[-1:]]
     return f"when {waits} is verified" + (f": {', '.join(told)}" if told else "")
+
+
+def _waits_for(one: Action) -> str:
+    told = [event for event in free_live.in_frame(one) if reading.text(event, "step", 40) == transition.ARMED]
+    return (reading.text(told[-1], "stage", 40) if told else "") or "the stage before"

@@ -39,11 +39,14 @@ def command(arguments: argparse.Namespace, output: Output) -> Coroutine[Any, Any
 async def _free(arguments: argparse.Namespace, host: Host, output: Output) -> int:
     async with Session(host, output, arguments.run, interval_s=0.5) as session:
         await session.connect()
-        following = Following(session, output, _way(arguments))
+        following = Following(session, output, _way(arguments.host, arguments.run))
         await session.until(lambda: session.store.view is not None, actions.PATIENCE_S)
+        if arguments.run is not None:
+            await _must_exist(session, arguments)
         more = functools.partial(_more, session, arguments, output)
         if arguments.show or arguments.cancel:
             newest = _newest(following, arguments)
+            following = Following(session, output, _way(arguments.host, newest.run))
             if arguments.cancel:
                 await following.cancel(arguments.host, newest, f"no GPUs of {arguments.host} are being freed now")
             return await following.follow(newest.run, newest.attempt.id, more)
@@ -56,6 +59,13 @@ async def _free(arguments: argparse.Namespace, host: Host, output: Output) -> in
             return _show_plan(session, arguments, plan, selection, output)
         attempt = await _launch(session, arguments, plan, selection, output)
         return await following.follow(reading.text(plan.source, "run", 100) or None, attempt, more)
+
+
+async def _must_exist(session: Session, arguments: argparse.Namespace) -> None:
+    await session.frame_of(arguments.run)
+    view = session.store.view
+    if view is not None and view.run is not None and view.run.exists is False:
+        raise UserError(f"no run {arguments.run} on {arguments.host}; eaglewatch status {arguments.host} lists its runs")
 
 
 async def _plan(session: Session, arguments: argparse.Namespace, host: Host) -> Plan:
@@ -114,11 +124,11 @@ async def _launch(session: Session, arguments: argparse.Namespace, plan: Plan, s
     return await freeing.launch(session, arguments.host, plan, selection, phrase, release_s=arguments.release_s)
 
 
-def _way(arguments: argparse.Namespace) -> Way:
-    run = f" --run {arguments.run}" if arguments.run else ""
+def _way(host: str, run: str | None) -> Way:
+    named = f" --run {run}" if run else ""
     return Way(
         action=free.ACTION,
-        show=f"eaglewatch free-gpus {arguments.host}{run} --show",
+        show=f"eaglewatch free-gpus {host}{named} --show",
         plan="--plan",
         standing=free_live.standing,
         receipt=free_lines.receipt,
@@ -127,8 +137,8 @@ def _way(arguments: argparse.Namespace) -> Way:
 
 
 def _newest(following: Following, arguments: argparse.Namespace) -> Action:
-    whose = f"for run {arguments.run}, or for none" if arguments.run else "for no run (--run NAME: for that run)"
-    return following.known(f"no GPUs were freed on {arguments.host} {whose} yet, as far as it keeps record")
+    whose = f"for run {arguments.run}, or without one," if arguments.run else "without a run; --run NAME shows those of a run;"
+    return following.known(f"no GPUs were freed on {arguments.host} {whose} as far as it keeps record")
 
 
 async def _more(session: Session, arguments: argparse.Namespace, output: Output, found: dict[str, Any]) -> dict[str, Any]:

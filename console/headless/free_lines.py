@@ -20,8 +20,12 @@ def plan(host: str, found: Plan, selection: Collection[Key], accepted: dict[str,
     if found.trouble:
         lines.append(f"NOT THE EXPECTED GPUs: {found.trouble}; nothing can be freed until that is so")
     lines += [f"! {one}" for one in free_words.blind_spots(found)]
-    lines += ["", *table(found, selection), ""] if found.rows else ["", "nobody holds a GPU, as far as was looked", ""]
+    lines += ["", *table(found, selection), ""] if found.rows else ["", free_words.nobody(found), ""]
     lines += [f"{number}. {name}: {what}" for number, (name, what) in enumerate(free_words.steps(found, selection), 1)]
+    if any(one.killable for one in found.rows) and not selection:
+        named = "" if found.source.get("run") else "--run NAME proposes what is left of that run and its server; "
+        lines += ["", f"nothing is selected: {named}--select PID takes a process, --all each that can be ended"]
+    lines += ["", *free_words.cures(found)] if free_words.cures(found) else []
     return [*lines, "", f"plan {found.digest}; to do this: {command}"]
 
 
@@ -43,7 +47,7 @@ def _cells(row: Row, selection: Collection[Key]) -> tuple[str, ...]:
         fmt.duration(row.since_s),
         row.gpus,
         free_words.mib_words(row),
-        row.whose,
+        row.whose_words,
         title,
         row.why + how,
     )

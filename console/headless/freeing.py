@@ -43,14 +43,10 @@ async def launch(
     attempt, run = attempt or layout.new_attempt_id(), plan.source.get("run") or layout.HOST_RUN
     rows = [[one.pid, one.ticks, one.user, one.title[:80]] for one in plan.selected(selection)]
     noted = {"host": host, "run": run, "attempt": attempt, "phrase": phrase, "digest": plan.digest}
-    audit.record(free.ACTION, **noted, processes=rows, reply=None)
-    try:
+    with audit.action(free.ACTION, {"processes": rows}, **noted) as told:
         reply = await session.link.act(run, free.ACTION, attempt, plan.order(selection, phrase, release_s), audit.who())
-    except RemoteError as error:
-        audit.record(free.ACTION, **noted, reply=f"error: {error}")
-        raise
-    state, why = reading.text(reply, "state"), reading.text(reply, "why", 300)
-    audit.record(free.ACTION, **noted, reply=state)
+        told["reply"] = state = reading.text(reply, "state")
+    why = reading.text(reply, "why", 300)
     if state == telemetry.REFUSED:
         holder = reading.mapping(reply, "holder")
         by = reading.text(holder, "by") or why or "somebody else"
@@ -62,14 +58,9 @@ async def stop(session: Session, host: str, run: str | None, attempt: str, actio
     """Cancel it at its next wait; its state then. What was sent stays sent. ``action``: it, or another one of the host."""
     named = run or layout.HOST_RUN
     noted = {"host": host, "run": named, "stage": action, "attempt": attempt}
-    audit.record("stop", **noted, reply=None)
-    try:
+    with audit.action("stop", **noted) as told:
         reply = await session.link.stop(named, action, attempt, audit.who())
-    except RemoteError as error:
-        audit.record("stop", **noted, reply=f"error: {error}")
-        raise
-    state = reading.text(reply, "state")
-    audit.record("stop", **noted, reply=state)
+        told["reply"] = state = reading.text(reply, "state")
     return state
 
 

@@ -166,33 +166,31 @@ async def _claimed(session: Session, order: Order, attempt: str) -> bool:
 async def _send(session: Session, order: Order, pending: audit.Pending, output: Output) -> Followed:
     noted = {"host": order.host, "run": order.run, "stage": order.stage, "attempt": pending.attempt}
     noted |= {"override_gpus": order.override_gpus} if order.override_gpus else {}
-    audit.record("launch", **noted, interpreter=order.interpreter, args=order.args, reply=None)
+    env = await asyncio.to_thread(checkout.to_environment)
+    gpus = {"expected_gpus": session.host.expected_gpus, "gpu_uuids": list(session.host.gpu_uuids)}
     try:
-        told = await asyncio.to_thread(checkout.to_environment)
-        gpus = {"expected_gpus": session.host.expected_gpus, "gpu_uuids": list(session.host.gpu_uuids)}
-        reply = await session.link.launch(
-            order.run,
-            order.stage,
-            pending.attempt,
-            order.interpreter,
-            order.args,
-            told,
-            audit.who(),
-            gpus=gpus,
-            override=order.override_gpus,
-        )
+        with audit.action("launch", {"interpreter": order.interpreter, "args": order.args}, **noted) as told:
+            reply = await session.link.launch(
+                order.run,
+                order.stage,
+                pending.attempt,
+                order.interpreter,
+                order.args,
+                env,
+                audit.who(),
+                gpus=gpus,
+                override=order.override_gpus,
+            )
+            told |= {"reply": reading.text(reply, "state"), "existing": reading.flag(reply, "existing")}
     except RemoteError as error:
-        audit.record("launch", **noted, reply=f"error: {error}")
         if isinstance(error, AgentError) and not error.unanswered:
             pending.settle()
         if error.kind == errors.GPUS:
             raise GpusHeldError(order.host, error) from None
         raise
-    state = reading.text(reply, "state")
-    audit.record("launch", **noted, reply=state, existing=reading.flag(reply, "existing"))
     pending.settle()
     followed = Followed(order.host, order.run, order.stage, pending.attempt)
-    _tell(reply, state, followed, output)
+    _tell(reply, told["reply"], followed, output)
     await gpu_evidence.tell(session, followed, output)
     return followed
 

@@ -18,6 +18,7 @@ from console.headless.output import CannotTellError, Output, Result
 from console.headless.run import no_interpreter
 from console.headless.session import Session
 from pipeline.contract import free, transition
+from pipeline.contract.stages import STAGES
 from pipeline.errors import EXIT_DONE, EXIT_FAILED, UserError
 
 _ONLY_CONFIRM = ("digest", "detach", "release_s")
@@ -90,7 +91,9 @@ def _show_plan(session: Session, arguments: argparse.Namespace, made: Transition
         output.say(f"eaglewatch: {why}. {_ways(arguments)}")
     phrases = {"phrase": made.phrase_now, "phrase_armed": made.phrase_armed}
     simulated = made.simulated or session.store.simulated
-    told = {"plan": made.source, **phrases, "digest": made.digest, "command": _command(arguments, made)}
+    told = {"plan": made.source, **phrases, "digest": made.digest, "command": _command(arguments, made, arguments.armed)}
+    if _could_be_armed(session, arguments, made):
+        told["command_armed"] = _command(arguments, made, True)
     output.json({**Result(EXIT_DONE, simulated, {}).to_json(), **told})
     return EXIT_DONE
 
@@ -100,10 +103,21 @@ def _print(session: Session, arguments: argparse.Namespace, made: TransitionPlan
     simulated = made.simulated or session.store.simulated
     for line in transition_lines.plan(arguments.host, arguments.run, made, arguments.armed, simulated, accepted):
         output.data(line)
-    output.data(f"\nplan {made.digest}; to do this: {_command(arguments, made)}")
+    if not _could_be_armed(session, arguments, made):
+        output.data(f"\nplan {made.digest}; to do this: {_command(arguments, made, arguments.armed)}")
+        return
+    why = f"{made.before} still runs: begun now it stops at the first step, armed it waits on the host until {made.before} is verified"
+    output.data(f"\nplan {made.digest}; {why}\nto arm it: {_command(arguments, made, True)}")
+    output.data(f"once {made.before} is verified, to begin by hand: eaglewatch next {arguments.host} --run {arguments.run} --plan")
 
 
-def _command(arguments: argparse.Namespace, made: TransitionPlan) -> str:
+def _could_be_armed(session: Session, arguments: argparse.Namespace, made: TransitionPlan) -> bool:
+    """Whether the stage before still runs, and nobody asked for the armed one."""
+    one = session.store.attempt(made.before)
+    return not arguments.armed and one is not None and one.live and not STAGES[made.before].service
+
+
+def _command(arguments: argparse.Namespace, made: TransitionPlan, armed: bool) -> str:
     """What is to be typed to confirm this plan, and no other one."""
     words = ["eaglewatch", "next", arguments.host, "--run", arguments.run]
     for option, value in (
@@ -113,8 +127,8 @@ def _command(arguments: argparse.Namespace, made: TransitionPlan) -> str:
         ("override", arguments.override),
     ):
         words += [f"--{option}", value] if value else []
-    words += ["--armed"] if arguments.armed else []
-    return shlex.join([*words, "--digest", made.digest, "--confirm", made.phrase(arguments.armed)])
+    words += ["--armed"] if armed else []
+    return shlex.join([*words, "--digest", made.digest, "--confirm", made.phrase(armed)])
 
 
 async def _launch(session: Session, arguments: argparse.Namespace, made: TransitionPlan, output: Output) -> str:
@@ -127,6 +141,8 @@ async def _launch(session: Session, arguments: argparse.Namespace, made: Transit
         why = f"{phrase!r} is the phrase {'without' if arguments.armed else 'with'} --armed"
     elif phrase != made.phrase(arguments.armed):
         why = f"the phrase {phrase!r} does not fit what is there now"
+    elif made.source.get("untested") and not arguments.digest:  # the phrase does not name them: without the digest nobody has seen them
+        why = f"versions that are not tested are let through only with the digest of the plan that shows them: --digest {made.digest}"
     if why:
         _print(session, arguments, made, output)
         raise UserError(f"{why}; nothing was done. Read the plan, and confirm that one")

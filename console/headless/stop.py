@@ -5,7 +5,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from console.config import Host
-from console.core import fmt
+from console.core import fmt, gates, transition_live
 from console.core.attempt import Attempt
 from console.headless import asking, hosts, outcome, stopping
 from console.headless.attach import choose_attempt
@@ -32,6 +32,8 @@ async def _stop(arguments: argparse.Namespace, host: Host, output: Output) -> in
         if not one.live:
             raise UserError(f"{one.stage} of run {arguments.run} on {arguments.host} does not run: {outcome.words(one)}")
         output.say(f"eaglewatch: stops {_what(session, one, arguments.run, arguments.host)}")
+        for line in _besides(session, one, arguments.run):
+            output.say(f"eaglewatch: {line}")
         if not arguments.yes and not await asking.confirmed("Stop it?"):
             raise FailedError("nothing was stopped")
         state = await stopping.ask(session, arguments.host, arguments.run, one)
@@ -49,6 +51,14 @@ def _what(session: Session, one: Attempt, run: str, host: str) -> str:
     if STAGES[one.stage].service:
         return who
     return f"{who}{f', {done_words(one)} done' if progress else ''}. What is finished stays"
+
+
+def _besides(session: Session, one: Attempt, run: str) -> list[str]:
+    """What else the stop reaches: stages that work through this one, and a transition."""
+    live = [other for other in ((session.store.view.stages if session.store.view else None) or {}).values() if other.live]
+    using = [other.stage for other in live if STAGES[one.stage].service and STAGES[other.stage].gpus == gates.THROUGH_SERVER]
+    through = f"{', '.join(using)} works through it now, and fails unless it is started again" if using else ""
+    return [line for line in (through, transition_live.met_by_stop(session.store.view, run, one.stage)) if line]
 
 
 def _ended_by_itself(asked: str, ended: Result, stage: str) -> bool:

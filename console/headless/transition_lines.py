@@ -28,7 +28,8 @@ def plan(host: str, run: str, made: TransitionPlan, armed: bool, simulated: bool
     lines += [f"{MARKS[one.state]}  {one.name:<{wide}}  {_said(one)}" for one in made.steps]
     lines.append(f"it stops: {made.service or 'nothing'}")
     lines += [f"also on the GPUs: {one}; to have it stopped instead: --service {one}" for one in made.others]
-    return lines + [f"it would stop now: {one}" for one in made.trouble]
+    lines += [f"it would stop now: {one}" for one in made.trouble]
+    return lines + free_words.cures_of(made)
 
 
 def _said(one: PlanStep) -> str:

@@ -15,7 +15,6 @@ from console.headless import audit, transition_lines
 from console.headless.actions import Way
 from console.headless.output import CannotTellError
 from console.headless.session import Session
-from console.remote.errors import RemoteError
 from pipeline.contract import checkout, layout, telemetry, transition
 from pipeline.errors import BusyError
 
@@ -60,14 +59,10 @@ async def launch(
     attempt = attempt or layout.new_attempt_id()
     noted = {"host": host, "run": run, "attempt": attempt, "phrase": phrase, "digest": made.digest, "armed": armed}
     noted |= {"override": override} if override else {}
-    audit.record(transition.ACTION, **noted, steps=[one.does for one in made.steps], reply=None)
-    try:
+    with audit.action(transition.ACTION, {"steps": [one.does for one in made.steps]}, **noted) as told:
         reply = await session.link.act(run, transition.ACTION, attempt, made.order(armed, phrase, override, release_s), audit.who())
-    except RemoteError as error:
-        audit.record(transition.ACTION, **noted, reply=f"error: {error}")
-        raise
-    state, why = reading.text(reply, "state"), reading.text(reply, "why", 300)
-    audit.record(transition.ACTION, **noted, reply=state)
+        told["reply"] = state = reading.text(reply, "state")
+    why = reading.text(reply, "why", 300)
     if state == telemetry.REFUSED:
         holder = reading.mapping(reply, "holder")
         by = reading.text(holder, "by") or why or "somebody else"

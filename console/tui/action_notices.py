@@ -54,5 +54,5 @@ class ActionNotices:
     def _transition(self, one: "Action") -> Said:
         good = one.attempt.state == telemetry.DONE
         if alert := transition_live.alert(one):
-            return Said(f"ALERT: the transition stopped, others hold the GPUs: {alert}; t shows it", "error", rings=True)
+            return Said(f"ALERT: the transition stopped, the GPUs are held: {alert}; t shows it, and what to do", "error", rings=True)
         return Said(f"the transition ended: {transition_live.standing(one)}; t shows it", "information" if good else "warning", rings=True)

@@ -67,13 +67,13 @@ ACTIONS: tuple[Action, ...] = (
 BY_ID: dict[str, Action] = {action.id: action for action in ACTIONS}
 
 
-def keys(read_only: bool) -> list[tuple[str, Action]]:
-    """Every key, by Textual's name, with its action. ``--read-only`` takes the dangerous ones out: dead, and not only refused."""
-    return [(_TEXTUAL_NAMES.get(key, key), action) for action in ACTIONS for key in action.keys if not (read_only and action.dangerous)]
+def keys() -> list[tuple[str, Action]]:
+    """Every key, by Textual's name, with its action."""
+    return [(_TEXTUAL_NAMES.get(key, key), action) for action in ACTIONS for key in action.keys]
 
 
 def reason(action: Action, state: ConsoleState) -> str | None:
-    """Why an action cannot be done now; None when it can."""
+    """Why an action cannot be done now; None when it can. With ``--read-only`` none that changes something can, whatever else is so."""
     if action.dangerous and state.read_only:
         return gates.act(state)
     return action.when(state)

@@ -135,7 +135,7 @@ class Controller(Lookups, TransitionRequests):
 
     async def list_runs(self) -> None:
         """Bring the list of the host's runs up to date."""
-        self.state.runs, _ = await self._wire.runs(self._session)
+        self.state.runs, _ = await self._wire.runs(self._session, self.state.host, self.options.usual_run)
 
     def retry(self) -> None:
         """Dial at once."""
@@ -190,9 +190,9 @@ class Controller(Lookups, TransitionRequests):
     async def _greet(self) -> None:
         """After each connection: which runs there are, control, the settings."""
         state = self.state
-        state.runs, only = await self._wire.runs(self._session)
-        if state.run is None and only:
-            await self.choose_run(only)
+        state.runs, opened = await self._wire.runs(self._session, state.host, self.options.usual_run)
+        if state.run is None and opened:
+            await self.choose_run(opened)
         else:
             await self._settle()
 

@@ -11,8 +11,8 @@ from pipeline.errors import EXIT_DONE
 def command(arguments: argparse.Namespace, output: Output) -> int:
     """Open the console on a host. Raises UserError for a host that cannot be one."""
     name = arguments.host
-    run = arguments.run or (REHEARSAL if name == REHEARSAL else None)
-    return _show(Options(name, run, arguments.read_only), arguments, output)
+    usual = REHEARSAL if name == REHEARSAL else ""
+    return _show(Options(name, arguments.run, arguments.read_only, usual_run=usual), arguments, output)
 
 
 def rehearse(arguments: argparse.Namespace, output: Output) -> int:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from console.core import fmt, gates
+from console.core import fmt, free_memory, gates
 from console.tui import serving
 from console.tui.state import ConsoleState
 from pipeline.contract import free
@@ -13,11 +13,13 @@ if TYPE_CHECKING:
     from console.core.chain import Step
     from console.core.transition_next import Next
 
+_ONLY_LOOKS = "--read-only: this console only looks"
+
 
 def act(state: ConsoleState) -> str | None:
     """What every action on the host needs: a link, a run, and control of it."""
     if state.read_only:
-        return "--read-only: this console only looks"
+        return _ONLY_LOOKS
     if state.link is None or state.view is None:
         return f"nothing is known of {state.host} yet"
     if not state.current:
@@ -96,17 +98,20 @@ def transition(state: ConsoleState) -> str | None:
 
 
 def next_words(state: ConsoleState) -> str:
-    """What the key for the next step would do, or why it would do nothing."""
+    """What the key for the next step would do, or why it would do nothing. Who only looks is told no key."""
     if live_transition(state):
-        return "> shows the transition that is under way"
+        return "t shows the transition that is under way" if state.read_only else "> shows the transition that is under way"
     if way := next_transition(state):
-        return f"> plans the way from {way.before} to {way.goal}"
+        told = f"the way from {way.before} to {way.goal}"
+        return f"{told} ({_ONLY_LOOKS})" if state.read_only else f"> plans {told}"
     step = next_step(state)
+    if state.read_only and step.kind in ("start", "stop"):
+        return f"{step.kind} {step.stage} ({_ONLY_LOOKS})"
     if step.kind == "start":
         if reason := start_stage(state, step.stage):
             return f"{step.stage} is next, and cannot start: {reason}"
         return f"> starts {step.stage}" + ("" if step.why == "is next" else f": {step.why.removeprefix('is ')}")
-    return f"> stops {step.stage}: {step.why}" if step.kind == "stop" else _nothing_next(step)
+    return f"> stops {step.stage}: {step.why}" if step.kind == "stop" else _nothing_next(state, step)
 
 
 def next_stage(state: ConsoleState) -> str | None:
@@ -119,12 +124,21 @@ def next_stage(state: ConsoleState) -> str | None:
     if step.kind == "start":
         return start_stage(state, step.stage)
     if step.kind == "finished":
-        return f"{_nothing_next(step)} ({step.why})"
-    return stop_stage(state, step.stage) if step.kind == "stop" else _nothing_next(step)
+        return f"{_nothing_next(state, step)} ({step.why})"
+    return stop_stage(state, step.stage) if step.kind == "stop" else _nothing_next(state, step)
 
 
-def _nothing_next(step: "Step") -> str:
-    return "nothing is left to do; S starts a stage again" if step.kind == "finished" else step.why
+def _nothing_next(state: ConsoleState, step: "Step") -> str:
+    if step.kind != "finished":
+        return step.why
+    held = "" if state.live() or not _held_gpus(state) else f"; but GPU {_held_gpus(state)} still hold memory"
+    return f"nothing is left to do{held or '; S starts a stage again'}" + ("; F shows whose it is" if held and not state.read_only else "")
+
+
+def _held_gpus(state: ConsoleState) -> str:
+    """Those that are read to hold more than any idle one does."""
+    used = {gpu.index: gpu.used_bytes.value for gpu in (state.view.gpus if state.view else None) or ()}
+    return free_memory.spans(at for at, size in used.items() if at is not None and size is not None and size > free.IDLE_CAP_BYTES)
 
 
 def stop(state: ConsoleState) -> str | None:
@@ -147,7 +161,7 @@ def dependents(name: str) -> list[str]:
 
 def take_over(state: ConsoleState) -> str | None:
     if state.read_only:
-        return "--read-only: this console only looks"
+        return _ONLY_LOOKS
     if state.in_control:
         return "this console has control"
     if not state.current or state.run is None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from textual.content import Content
 
-from console.core import counted, fmt, free_memory, reading
+from console.core import counted, fmt, free_memory, reading, transition_live
 from console.core.attempt import Attempt
 from console.tui import again, gates, words
 from console.tui.draw import MUTED, WARN, rows
@@ -68,6 +68,8 @@ def stop_lines(state: ConsoleState, attempt: Attempt, why: str = "") -> list[Con
         )
     pairs.append(("how", f"one SIGTERM; what still lives {fmt.duration(stage.grace_s)} later gets SIGKILL"))
     pairs.append(("depends on it", _depends(state, attempt.stage)))
+    if met := transition_live.met_by_stop(state.view, state.run, attempt.stage):
+        pairs.append(("transition", met))
     return rows(pairs)
 
 

@@ -57,6 +57,11 @@ def needs_gpus(stage: str) -> bool:
     return STAGES[stage].gpus in ("all", "some")
 
 
+def resumes_at(stopped_at: str, alert: str) -> str:
+    """The step at which the next transition stops as long as nothing changes: who holds the GPUs is looked at before they are freed."""
+    return HOLDERS if alert and stopped_at in (FREE, PREFLIGHT_GPU, LAUNCH) else stopped_at
+
+
 def steps(before: str, stages: List[str], service: Optional[str]) -> List[Dict[str, Any]]:
     """[{step, stage, does}] of a transition from ``before``, in their order; the last of ``stages`` is the next stage."""
     goal = stages[-1]

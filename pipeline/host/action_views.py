@@ -1,7 +1,10 @@
-"""How the host's actions stand, for frames: of each the live attempt of any run, else the newest of the watched run or of none."""
+"""How the host's actions stand, for frames: of each the live attempt of any run, else the newest of the watched run or of none.
+
+Where no run is watched, the newest of all runs.
+"""
 
 import os
-from typing import Any, Dict, Iterator, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from pipeline.contract import layout, telemetry
 from pipeline.contract.stages import ACTIONS
@@ -16,7 +19,7 @@ def newest(data_dir: str, run: Optional[str]) -> Dict[str, Dict[str, Any]]:
     found = {}
     for action in ACTIONS:
         views = [_view(data_dir, name, action) for name in _runs(data_dir, run, action)]
-        known = [view for view in views if view is not None and (view["run"] in (None, run) or _live(view))]
+        known = [view for view in views if view is not None and (run is None or view["run"] in (None, run) or _live(view))]
         if known:
             found[action] = max(known, key=lambda view: _rank(view, run))
     return found
@@ -33,13 +36,16 @@ def recorded(data_dir: str) -> Dict[str, int]:
 
 
 def _runs(data_dir: str, run: Optional[str], action: str) -> Iterator[str]:
-    """The watched run, the host itself, and every other run whose newest attempt of the action has not ended for good."""
+    """The watched run, the host itself, every other run whose newest attempt of the action has not ended for good; without a watched run
+    the one too whose attempt began last.
+    """
     mine = [one for one in (run, layout.HOST_RUN) if one is not None]
     yield from dict.fromkeys(mine)
     try:
         names = os.listdir(layout.runs_dir(data_dir))
     except OSError:
         return
+    ended: List[Tuple[str, str]] = []
     for name in names:
         if name in mine:
             continue
@@ -50,6 +56,10 @@ def _runs(data_dir: str, run: Optional[str], action: str) -> Iterator[str]:
         attempts = layout.attempts(directory, action)
         if attempts and not os.path.exists(os.path.join(layout.attempt_dir(directory, action, attempts[-1]), layout.EXIT)):
             yield name
+        elif attempts:
+            ended.append((attempts[-1], name))
+    if run is None and ended:
+        yield max(ended)[1]
 
 
 def _view(data_dir: str, run: str, action: str) -> Optional[Dict[str, Any]]:

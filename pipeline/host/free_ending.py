@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
 from pipeline.contract import events, free
 from pipeline.contract.clock import boot_s
-from pipeline.host import audit, baseline, free_survey, free_verify, holders
+from pipeline.host import audit, baseline, free_signals, free_survey, free_verify, holders
 from pipeline.host.forked import CancelledError
 from pipeline.host.free_report import shown
 from pipeline.host.nvml_session import FULL
@@ -166,6 +166,7 @@ class Ending:
             new=shown(list(of.new.values())),
             unreadable=look.unreadable if look else None,
             incomplete=look.why_incomplete() if look else None,
+            simulated=bool(look and look.simulated),
             readings=[[one["boot_s"], [gpu.get("used_bytes") for gpu in one["gpus"]]] for one in (verified.readings if verified else [])],
             curve=of.curve.points,
             indices=of.curve.indices,
@@ -189,8 +190,8 @@ class Ending:
         return code
 
     def _done_so_far(self) -> str:
-        got = [word for row in self._of.selected for word in row.get("got", [])]
-        asked, killed = (sum(name == wanted for name, _ in got) for wanted in ("SIGTERM", "SIGKILL"))
+        got = [name for row in self._of.selected for name, word in row.get("got", []) if word == free_signals.SENT]
+        asked, killed = (got.count(wanted) for wanted in ("SIGTERM", "SIGKILL"))
         services = sum(one["ok"] for one in self._of.stopped)
         if not (asked or killed or self._of.stopped):
             return "nothing had been stopped or signalled"

@@ -13,7 +13,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set
 from pipeline.contract import events, free, layout
 from pipeline.contract.clock import boot_s
 from pipeline.contract.files import read_json
-from pipeline.host import audit, baseline, free_order, free_plan, free_release, free_survey, holders, locks, procs, spawn
+from pipeline.host import audit, baseline, free_order, free_plan, free_release, free_survey, holders, locks, procs, spawn, stop
 from pipeline.host.errors import RequestError
 from pipeline.host.forked import CancelledError
 from pipeline.host.free_ending import Ending
@@ -141,7 +141,7 @@ class Freeing:
             self.times.release_s,
             self.times.interval_s,
             self.cancelled,
-            lambda left: self.report.progress(left, "memory is being released", force=True),
+            lambda left, words: self.report.progress(left, words, force=True),
         )
         self.report.end(done.result, falling=done.falling)
         self.check()
@@ -182,7 +182,9 @@ def main(arguments: List[str]) -> int:
         return free.EXIT_USAGE
     nvml = Session(data_dir)
     try:
-        return Freeing(directory, data_dir, order, by, nvml, Times()._replace(**order["times"]), lambda: bool(stopped)).run()
+        return Freeing(
+            directory, data_dir, order, by, nvml, Times()._replace(**order["times"]), lambda: bool(stopped) or stop.is_asked(directory)
+        ).run()
     finally:
         nvml.close()
         lock.release()

@@ -7,6 +7,7 @@ from typing import Any, Dict, List
 
 from pipeline.contract import free, layout
 from pipeline.contract.telemetry import number
+from pipeline.host import manager_kinds
 from pipeline.host.errors import USAGE, RequestError
 from pipeline.host.expected_gpus import Expected, is_uuid
 
@@ -56,7 +57,9 @@ def check_order(order: Any) -> Dict[str, Any]:
         what = asked(plan)
         intact = digest(plan) == plan.get("digest")
         rows = {canonical(free.key(row)): row for row in plan["rows"]}
-    except (KeyError, TypeError, AttributeError):
+        if not all(row["manager"] is None or manager_kinds.is_manager(row["manager"]) for row in plan["rows"]):
+            raise KeyError("manager")
+    except (KeyError, TypeError, AttributeError, ValueError, RecursionError):
         raise RequestError(USAGE, "the plan in the order is not whole", "send it as free.plan gave it") from None
     if not intact:
         raise RequestError(USAGE, "the plan in the order does not fit its digest %r" % (plan.get("digest"),), "plan again")
@@ -91,7 +94,7 @@ def _check_whole(rows: List[Dict[str, Any]], selected: List[Dict[str, Any]]) -> 
 def essence(row: Dict[str, Any]) -> Dict[str, Any]:
     """What of a row decides what is done."""
     names = ("pid", "start_ticks", "boot_id", "pid_ns", "uid", "exe", "relation", "manager", "killable")
-    return dict({name: row[name] for name in names}, gpus=sorted(str(one["uuid"]) for one in row["gpus"]))
+    return dict({name: row[name] for name in names}, image=row.get("image"), gpus=sorted(str(one["uuid"]) for one in row["gpus"]))
 
 
 def canonical(value: Any) -> str:

@@ -26,7 +26,8 @@ class Steps:
         self._term([row for row in targets if procs.alive(row)])
         self._note_ended()
         self._of.look("RECHECK")
-        survivors = [row for row in targets if procs.alive(row)]
+        asked = [signal.SIGTERM.name, free_signals.SENT]  # who was another program then was never asked to go
+        survivors = [row for row in targets if asked in row.get("got", []) and procs.alive(row)]
         if survivors:
             self._kill(survivors)
             self._note_ended()

@@ -52,7 +52,7 @@ def verify_free(
     looks: List[Holders] = []
     row: List[Dict[str, Any]] = []
     trouble, last, again = "", None, _RESETS
-    due = time.monotonic()
+    due, ended_s = time.monotonic(), 0.0
     for _ in range(_TRIES):
         while time.monotonic() < due and not cancelled():
             time.sleep(max(0.0, min(0.1, due - time.monotonic())))
@@ -74,7 +74,10 @@ def verify_free(
         others = expected.trouble(reading, strict=False)
         trouble = others or ("a reading came after %.0f s" % took_s if took_s > _STALE_S else "")
         failed = any(gpu.get("error") for gpu in expected.judged(reading))
-        row = [] if trouble or (failed and again > 0) else [*row, reading]
+        apart_s = asked_s - ended_s if row else 0.0
+        ended_s = boot_s()
+        late = apart_s > interval_s + _STALE_S  # it was frozen in between: a new row
+        row = [] if trouble or (failed and again > 0) else [*([] if late else row), reading]
         again -= bool(failed)
         told(len(row))
         if others and first and others_end_it:

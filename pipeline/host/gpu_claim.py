@@ -2,18 +2,18 @@
 
 import contextlib
 import os
-from typing import Any, Dict, Iterator, Optional
+from typing import Any, Callable, Dict, Iterator, Optional, Tuple
 
 from pipeline.contract import layout, transition
 from pipeline.contract.files import read_json
 from pipeline.contract.stages import STAGES
 from pipeline.contract.telemetry import LIVE_STATES
-from pipeline.host import audit, launch, locks, no_gpus, state
+from pipeline.host import audit, evidence_age, launch, locks, no_gpus, state
 from pipeline.host.errors import BUSY, FAILED, GPUS, RequestError
 
 Evidence = Dict[str, Any]
-"""{free, accepted, line, verdict, gpus [[index, verdict, detail]], cards [{index, uuid, total_bytes, ...}], holders, boot_s, took_s,
-simulated} and what was asked for."""
+"""{free, accepted, line, verdict, gpus [[index, verdict, detail]], cards [{index, uuid, total_bytes, ...}], holders, read_boot_s (of
+the last reading), boot_s, took_s, simulated} and what was asked for."""
 
 
 class StageHeldError(RequestError):
@@ -25,13 +25,21 @@ class StageHeldError(RequestError):
         self.holder = {"attempt": view["attempt"], "by": view["by"], "pid": view["pid"], "since_wall_s": view["started_wall_s"]}
 
 
-def claim(data_dir: str, request: Dict[str, Any], code_dir: str, evidence: Evidence) -> Optional[launch.Launch]:
-    """Claim the attempt on this evidence; None while another one is being claimed. Raises RequestError: ``gpus`` when they are not free."""
+def claim(
+    data_dir: str, request: Dict[str, Any], code_dir: str, evidence: Evidence, last_look: Callable[[], None] = lambda: None
+) -> Optional[launch.Launch]:
+    """Claim the attempt on this evidence; None while another one is being claimed. Raises RequestError: ``gpus`` when they are not free.
+
+    ``last_look`` is called under the lock, right before the launch, and may raise.
+    """
     if begun(data_dir, request):  # by the same request, sent twice: what the GPUs hold now may be its own
         return launch.Launch(data_dir, request, code_dir)
     check_free(data_dir, request, evidence)
     with claiming(data_dir, request, evidence) as told:
-        return None if told is None else launch.Launch(data_dir, request, code_dir, gpus=told)
+        if told is None:
+            return None
+        last_look()
+        return launch.Launch(data_dir, request, code_dir, gpus=told)
 
 
 def begun(data_dir: str, request: Dict[str, Any]) -> bool:
@@ -54,7 +62,7 @@ def check_free(data_dir: str, request: Dict[str, Any], evidence: Evidence) -> No
 def claiming(data_dir: str, request: Dict[str, Any], evidence: Evidence) -> Iterator[Optional[Evidence]]:
     """Gives the evidence for the spec, and holds the lock under which GPUs are given to stages; None: another stage is being claimed.
 
-    An override is in the audit log before. ``request``: {run, stage, attempt, by}. Raises RequestError.
+    An override is in the audit log before. ``request``: {run, stage, attempt, by}. Raises RequestError, StaleEvidenceError among them.
     """
     path = os.path.join(data_dir, layout.GPUS_LOCK)
     try:
@@ -65,6 +73,7 @@ def claiming(data_dir: str, request: Dict[str, Any], evidence: Evidence) -> Iter
         yield None
         return
     try:
+        evidence_age.check(evidence, evidence_age.CLAIM_S)
         taken = None if _none_here(evidence) else check_taken(data_dir, evidence, request)
         if evidence["override"] or _none_here(evidence):
             _record(data_dir, request, evidence, taken)
@@ -76,21 +85,32 @@ def claiming(data_dir: str, request: Dict[str, Any], evidence: Evidence) -> Iter
 def check_taken(data_dir: str, what: Dict[str, Any], request: Dict[str, Any]) -> Optional[str]:
     """Who has the GPUs, though it may not have any memory on them yet: a stage that starts. Raises RequestError unless overridden."""
     taken = None
+    for run, stage, view in takers(data_dir, what):
+        if view["attempt"] == request.get("attempt"):
+            continue
+        taken = taken_by(run, stage, view)
+        if (run, stage) == (request.get("run"), request.get("stage")):
+            raise StageHeldError(view)
+        if not what["override"]:
+            raise RequestError(GPUS, "%s needs its GPUs for itself: %s" % (request["stage"], taken), "stop that first")
+    return taken
+
+
+def takers(data_dir: str, what: Dict[str, Any]) -> Iterator[Tuple[str, str, Dict[str, Any]]]:
+    """(run, stage, view) of each live attempt that was given some of the ``wanted`` GPUs ([]: all)."""
     try:
         runs = sorted(os.listdir(layout.runs_dir(data_dir)))
     except OSError:
         runs = []
     for run in runs:
-        for stage in STAGES:
-            view = _live(data_dir, run, stage, what) if transition.needs_gpus(stage) else None
-            if view is None or view["attempt"] == request.get("attempt"):
-                continue
-            taken = "%s of run %s is %s (attempt %s, by %s)" % (stage, run, view["state"], view["attempt"], view["by"])
-            if (run, stage) == (request.get("run"), request.get("stage")):
-                raise StageHeldError(view)
-            if not what["override"]:
-                raise RequestError(GPUS, "%s needs its GPUs for itself: %s" % (request["stage"], taken), "stop that first")
-    return taken
+        for stage in filter(transition.needs_gpus, STAGES):
+            view = _live(data_dir, run, stage, what)
+            if view is not None:
+                yield run, stage, view
+
+
+def taken_by(run: str, stage: str, view: Dict[str, Any]) -> str:
+    return "%s of run %s is %s (attempt %s, by %s)" % (stage, run, view["state"], view["attempt"], view["by"])
 
 
 def _live(data_dir: str, run: str, stage: str, what: Dict[str, Any]) -> Optional[Dict[str, Any]]:

@@ -13,7 +13,19 @@ from pipeline.contract import free, transition
 from pipeline.contract.clock import boot_s
 from pipeline.contract.stages import STAGES
 from pipeline.contract.telemetry import REFUSED
-from pipeline.host import asked_child, baseline, free_order, free_survey, free_verify, gpu_claim, holders, launch, no_gpus, procs
+from pipeline.host import (
+    asked_child,
+    baseline,
+    evidence_age,
+    free_order,
+    free_survey,
+    free_verify,
+    gpu_claim,
+    holders,
+    launch,
+    no_gpus,
+    procs,
+)
 from pipeline.host.errors import BUSY, USAGE, RequestError
 from pipeline.host.gpu_claim import Evidence, StageHeldError
 from pipeline.host.nvml_session import Session
@@ -35,7 +47,7 @@ class GatedLaunch:
         self._gate: Optional[asked_child.AskedChild] = None
         self._evidence: Optional[Evidence] = None
         self._held: Optional[StageHeldError] = None
-        self._deadline_s = float("inf")
+        self._deadline_s, self._anew = float("inf"), 1
         launch.check(self._data_dir, request)
         what = asked(request)
         if what is None or gpu_claim.begun(self._data_dir, request):
@@ -47,8 +59,8 @@ class GatedLaunch:
             except StageHeldError as error:
                 self._held = error
                 return
-            words = ["gpu-gate", self._data_dir, json.dumps(dict(what, none_expected=not what["expected_gpus"]))]
-            self._gate = asked_child.AskedChild("the verification of the GPUs", code_dir, words)
+            self._words = ["gpu-gate", self._data_dir, json.dumps(dict(what, none_expected=not what["expected_gpus"]))]
+            self._verify_anew()
 
     def poll(self) -> Optional[Dict[str, Any]]:
         """The reply, or None: ask again in some 50 ms. Raises RequestError."""
@@ -65,11 +77,20 @@ class GatedLaunch:
                 self._launch = gpu_claim.claim(self._data_dir, self._request, self._code_dir, self._evidence)
             except StageHeldError as error:
                 return self._refused(error)
+            except evidence_age.StaleEvidenceError:
+                self._anew -= 1
+                if self._anew < 0:
+                    raise
+                self._verify_anew()
             if self._launch is not None:
                 return self._launch.poll()  # at once: what is claimed is started, even if nobody asks again
             if boot_s() > self._deadline_s:
                 raise RequestError(BUSY, "another stage that needs GPUs is being claimed", "ask again")
         return None
+
+    def _verify_anew(self) -> None:
+        self._evidence, self._deadline_s = None, float("inf")
+        self._gate = asked_child.AskedChild("the verification of the GPUs", self._code_dir, self._words)
 
     def _refused(self, error: StageHeldError) -> Dict[str, Any]:
         """As the shim refuses a stage that is held; nothing was claimed, so that nothing can start when the other one ends."""
@@ -124,6 +145,7 @@ def verify(
         cards=[{name: gpu.get(name) for name in _CARD} for gpu in (verified.readings[-1]["gpus"] if verified.readings else [])],
         holders=[[row["pid"], row["start_ticks"], row["user"], (row["title"] or "")[:120]] for row in rows.values()],
         boot_id=procs.this_boot(),
+        read_boot_s=verified.readings[-1].get("boot_s") if verified.readings else None,
         boot_s=round(boot_s(), 3),
         took_s=round(boot_s() - began, 3),
         driver=verified.driver,

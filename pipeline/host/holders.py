@@ -17,6 +17,7 @@ INITIAL_PID_NS = 4026531836
 """PROC_PID_INIT_INO: the first pid namespace; from any other one, processes are out of sight."""
 _TRIES = 4
 _EVIDENCE = 12
+_NAMED = 3
 MAX_ROWS, MAX_UNREADABLE = 500, 20
 """Told one by one; with more rows the look is not complete. The unreadable are all counted."""
 
@@ -46,6 +47,8 @@ class Holders(NamedTuple):
         if self.simulated:
             return self.failed
         unread = "%d process%s could not be read" % (self.unreadable, "es" * (self.unreadable != 1)) if self.unreadable else ""
+        if self.some_unreadable and self.unreadable <= _NAMED:
+            unread += " (pid %s%s)" % (", ".join(str(pid) for pid in self.some_unreadable), "; root can" if os.geteuid() else "")
         return "; ".join(one for one in (self.failed, unread, self.hidden) if one)
 
     def on(self, uuid: Any) -> List[Dict[str, Any]]:

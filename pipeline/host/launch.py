@@ -6,10 +6,10 @@ from typing import Any, Dict, Optional, Tuple
 
 from pipeline.contract import layout
 from pipeline.contract.clock import boot_s
-from pipeline.contract.files import read_json
+from pipeline.contract.files import read_json, write_json
 from pipeline.contract.stages import ACTIONS, JOBS, STAGES
 from pipeline.contract.telemetry import LAUNCHING
-from pipeline.host import actions, asked, claims, locks, settings_store, spawn, state, visible_gpus
+from pipeline.host import actions, asked, audit, claims, locks, settings_store, spawn, state, visible_gpus
 from pipeline.host.errors import FAILED, MISSING, USAGE, RequestError
 from pipeline.host.launch_words import check_arguments, find_interpreter
 
@@ -94,6 +94,7 @@ def claim(data_dir: str, request: Dict[str, Any], code_dir: str, gpus: Optional[
         if gpus is not None:
             given["gpus"] = gpus
         spec = claims.new_spec(run_directory, stage, attempt, asked.by(request), asked=wanted, **given)
+        audit.asked(os.path.abspath(data_dir), "launch", request, interpreter=path, args=args)
         try:
             existing = not claims.claim(run_directory, spec)
         except OSError as error:
@@ -103,6 +104,11 @@ def claim(data_dir: str, request: Dict[str, Any], code_dir: str, gpus: Optional[
         different = [name for name in wanted if (spec.get("asked") or {}).get(name) != wanted[name]]
         if different:
             raise RequestError(USAGE, f"attempt {attempt} exists with other {', '.join(different)}", "a new launch needs a new attempt id")
+        if gpus is not None and needs_supervisor(directory):  # it was claimed and never begun: it starts on what was verified now
+            try:
+                write_json(os.path.join(directory, layout.SPEC), dict(spec, gpus=gpus, env=visible_gpus.environment(env, gpus)))
+            except OSError as error:
+                raise RequestError(FAILED, f"{directory}: cannot write the evidence: {error.strerror}") from None
     return directory, existing
 
 

@@ -5,11 +5,14 @@ from typing import Any, Dict
 from pipeline.contract import free
 from pipeline.contract.clock import boot_s
 from pipeline.host import audit, procs
+from pipeline.host.nvml import INIT_ERRORS
 from pipeline.host.nvml_session import LIGHT, Session
 
 WHAT = "no GPUs expected"
 """Of the line in the audit log."""
 HINT = "set expected_gpus of this host in hosts.toml; an override needs a reason, which is logged"
+_NO_DRIVER = (9, 12)
+"""NVML's errors that say so: not loaded, no library. With any other one there is a driver, and there may be GPUs."""
 _LINE = "no GPUs are expected on this host: nothing was verified"
 
 
@@ -21,7 +24,7 @@ def evidence(nvml: Session, what: Dict[str, Any]) -> Dict[str, Any]:
     line, free_now = _LINE, None
     if count:
         line, free_now = "this host has %d GPUs, and none are expected" % count, False
-    elif why.startswith("NVML hangs"):  # there is a driver, then
+    elif reading is None and not any(INIT_ERRORS[code] in why for code in _NO_DRIVER):  # there may be a driver, then
         line, free_now = "no GPUs are expected on this host, and whether it has none cannot be told: %s" % why, False
     told = dict(what, free=free_now, accepted=False, line=line, verdict=free.CANNOT_TELL, exit_code=free.EXIT_CANNOT_TELL)
     told.update(gpus=[], cards=[], holders=[], boot_id=procs.this_boot(), boot_s=round(boot_s(), 3), took_s=round(boot_s() - began, 3))

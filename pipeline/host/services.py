@@ -7,8 +7,9 @@ import os
 import pwd
 import subprocess
 import time
-from typing import Any, Callable, Dict, List, NamedTuple, Optional
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
+from pipeline.contract import events, layout
 from pipeline.contract.stages import JOBS
 from pipeline.contract.telemetry import LIVE_STATES
 from pipeline.host import child_pipes, managers, ours, spawn, state, stop
@@ -19,7 +20,10 @@ _POLL_S = 0.1
 _SPARE_S = 15.0
 """What a command may take beyond the grace that it gives."""
 _SAID_BYTES = 4000
-_SUPERVISOR_S = 60.0
+SUPERVISOR_S = 60.0
+"""A supervisor is done by then with what its attempt left: a server gets 30 s after its SIGTERM, then 10 s of SIGKILL."""
+_AT_REST = ("exited", "created", "configured", "stopped", "dead")
+"""States of a container that only somebody's command would start."""
 
 
 class Stopped(NamedTuple):
@@ -54,12 +58,41 @@ def command(manager: Manager, grace_s: float) -> List[str]:
     """The command that stops a unit or a container."""
     if manager["how"] in (DOCKER, PODMAN):
         return [manager["how"], "stop", "-t", "%d" % max(0, round(grace_s)), manager["id"]]
+    return [*_systemctl(manager), "stop", manager["unit"]]
+
+
+def _systemctl(manager: Manager) -> List[str]:
     uid = manager.get("unit_uid")
     if uid is None:
-        return ["systemctl", "--no-ask-password", "stop", manager["unit"]]
+        return ["systemctl", "--no-ask-password"]
     if uid == os.geteuid():
-        return ["systemctl", "--user", "stop", manager["unit"]]
-    return ["systemctl", "--user", "-M", "%s@" % pwd.getpwuid(uid).pw_name, "stop", manager["unit"]]
+        return ["systemctl", "--user"]
+    return ["systemctl", "--user", "-M", "%s@" % pwd.getpwuid(uid).pw_name]
+
+
+def idle_word(manager: Manager) -> str:
+    """What the manager of a unit or a container says where it neither runs nor is about to; "" for all else, silence included.
+
+    A unit that loads, or is between two restarts, is on no GPU either: only its manager can tell that from one at rest.
+    """
+    if manager["how"] == SYSTEMD:
+        said = _asked(lambda: [*_systemctl(manager), "show", "--property=ActiveState", manager["unit"]])
+        return "inactive" if said == (0, "ActiveState=inactive") else ""
+    code, text = _asked(lambda: [manager["how"], "inspect", "--type", "container", "--format", "{{.State.Status}}", manager["id"]])
+    if code and "no such" in text.lower() and manager["id"] in text:
+        return "removed"
+    return text if code == 0 and text in _AT_REST else ""
+
+
+def _asked(words: Callable[[], List[str]]) -> Tuple[Optional[int], str]:
+    """(exit code, what it said); (None, why) when it gave no answer."""
+    try:
+        done = subprocess.run(
+            words(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=_SPARE_S, check=False
+        )
+    except (OSError, KeyError, subprocess.TimeoutExpired) as error:
+        return None, str(error)
+    return done.returncode, done.stdout[-_SAID_BYTES:].decode("utf-8", "replace").strip()
 
 
 def stop_manager(manager: Manager, grace_s: float, data_dir: str, by: str, cancelled: Callable[[], bool]) -> Stopped:
@@ -117,7 +150,15 @@ def _stop_attempt(manager: Manager, data_dir: str, by: str, cancelled: Callable[
         if cancelled() or time.monotonic() > deadline:
             return False, how, "cancelled while it stopped" if cancelled() else "it is still %s" % view["state"]
         time.sleep(_POLL_S)
-    deadline = time.monotonic() + _SUPERVISOR_S
-    while stop.supervised(directory) and not cancelled() and time.monotonic() < deadline:
+    deadline = time.monotonic() + SUPERVISOR_S
+    while stop.supervised(directory):
+        if cancelled() or time.monotonic() > deadline:
+            return False, how, "its supervisor is still ending what it left"
         time.sleep(_POLL_S)
-    return True, how, "%s %s" % (view["state"], view["why"])
+    return True, how, "%s %s%s" % (view["state"], view["why"], _left_alone(directory))
+
+
+def _left_alone(directory: str) -> str:
+    told = [one for one in events.read_events(os.path.join(directory, layout.EVENTS))[0] if one.get("kind") == events.LEFT_ALONE]
+    pids = ", ".join(str(pid) for pid in told[-1]["pids"][:20]) if told else ""
+    return "; left alone, of another user though with its cookie: %s" % pids if pids else ""

@@ -13,15 +13,13 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional
 from pipeline.contract import events, layout, transition
 from pipeline.contract.clock import boot_s
 from pipeline.contract.files import read_json
-from pipeline.host import audit, free_gpus, procs, spawn, transition_checks, transition_order
+from pipeline.host import audit, free_gpus, procs, spawn, stop, transition_armed, transition_checks, transition_order
 from pipeline.host.errors import RequestError
 from pipeline.host.forked import CancelledError
 from pipeline.host.free_report import Report
 from pipeline.host.nvml_session import Session
 from pipeline.host.transition_errors import NotProvenError
 from pipeline.host.transition_steps import Steps
-
-_BEAT_S = 2.0
 
 
 class Times(NamedTuple):
@@ -30,6 +28,8 @@ class Times(NamedTuple):
     preflight_s: float = 900.0
     stage_s: float = 86400.0
     first_unit_s: float = 7200.0
+    unseen_s: float = 600.0  # while the stage that an armed one waits for cannot be looked at
+    sure_s: float = 3.0  # over which looks must agree that a stage ended unverified, or that settings cannot be read
     free: free_gpus.Times = free_gpus.Times()
     poll_s: float = 0.5
 
@@ -62,6 +62,8 @@ class Transition:
         """What it told of the next stage, both parts."""
         self.alert = ""
         """Who else holds the GPUs, when that is why it stopped."""
+        self.unheld: List[Dict[str, Any]] = []
+        """[{index, uuid, mib}] of the GPUs with memory that no process seen here holds, when that is why."""
         self.done: List[Dict[str, Any]] = []
         """{step, stage, state, line, seconds} so far."""
         self._began_boot_s = round(boot_s(), 3)
@@ -117,29 +119,30 @@ class Transition:
         audit.append(self.data_dir, dict(self._line(transition.ACTION), **confirmed))
         if self.plan["boot_id"] != procs.this_boot():
             raise NotProvenError("the host was restarted since it was planned", transition.EXIT_FAILED)
-        self._same_settings()
+        self.same_settings()
         self.report.end("as planned")
 
-    def _same_settings(self) -> None:
-        if transition_checks.settings_digest(self.run_directory) != self.plan["settings_sha256"]:
+    def same_settings(self) -> None:
+        end = time.monotonic() + self.times.sure_s
+        now = transition_checks.settings_digest(self.run_directory)
+        while now is None and self.plan["settings_sha256"] is not None and time.monotonic() < end:  # one look may fail
+            self.wait(self.times.poll_s)
+            now = transition_checks.settings_digest(self.run_directory)
+        if now is None and self.plan["settings_sha256"] is not None:
+            raise NotProvenError("the run's settings cannot be read now", transition.EXIT_CANNOT_TELL)
+        if now != self.plan["settings_sha256"]:
             raise NotProvenError("the run's settings are others than those that were confirmed", transition.EXIT_FAILED)
 
     def _wait_armed(self) -> None:
-        """Until the attempt of the stage before has ended verified. Whatever else it ends as disarms: nothing was done then."""
-        stage, attempt = self.plan["from"], self.plan["from_attempt"]
-        self.report.begin(transition.ARMED, must=True, stage=stage, attempt=attempt)
-        while True:
-            now = transition_checks.standing(self.run_directory, stage, attempt)
-            if not now.runs:
-                break
-            self.told(now.line, phase=transition.ARMED_PHASE, force=True)
-            self.wait(max(self.times.poll_s, min(_BEAT_S, 4 * self.times.poll_s)))
-        if not now.proven:
+        self.report.begin(transition.ARMED, must=True, stage=self.plan["from"], attempt=self.plan["from_attempt"])
+        try:
+            line = transition_armed.wait(self)
+        except NotProvenError:
             self.report.end("disarmed")
-            raise NotProvenError("disarmed: %s" % now.line, transition.EXIT_FAILED, transition.DISARMED)
-        self.report.end(now.line)
+            raise
+        self.report.end(line)
+        self.same_settings()
         self._armed = False
-        self._same_settings()
 
     def _step(self, one: Dict[str, Any]) -> None:
         self.check()
@@ -152,7 +155,7 @@ class Transition:
         self.done.append(entry)
         try:
             if name != transition.FIRST_UNIT:  # of what was launched, whatever the settings are by now
-                self._same_settings()
+                self.same_settings()
             entry["line"] = self._steps.do(name, stage, attempt)
             entry["state"] = transition.PROVEN
         except NotProvenError as error:
@@ -184,9 +187,8 @@ class Transition:
         receipt: Dict[str, Any] = {"verified": proven, "bad": 0 if proven else 1, "outcome": outcome, "exit_code": code}
         receipt.update(line=told[:2000], stopped_at=at, alert=self.alert, run=self.run_name, by=self.by, label=self.plan["label"])
         receipt.update({name: self.order[name] for name in ("phrase", "armed", "override")}, digest=self.plan["digest"])
-        receipt.update(
-            goal=self.plan["stages"][-1]["stage"], launched=self.launched, steps=self.done, preflight=self.preflight, free=self.freed
-        )
+        receipt.update(launched=self.launched, steps=self.done, preflight=self.preflight, free=self.freed, unheld=self.unheld)
+        receipt.update(goal=self.plan["stages"][-1]["stage"], simulated=bool((self.plan["free"] or {}).get("simulated")))
         receipt.update(seconds=self.report.times, began_boot_s=self._began_boot_s, took_s=round(boot_s() - self._began_boot_s, 2))
         if not self.report.receipt(receipt) and proven:
             code = transition.EXIT_CANNOT_TELL  # a proof that cannot be kept is none
@@ -220,7 +222,9 @@ def main(arguments: List[str]) -> int:
     nvml = Session(data_dir)
     try:
         code_dir, times = str(spec["code_dir"]), _times(order["times"])
-        return Transition(directory, data_dir, order, str(spec.get("by")), nvml, code_dir, times, lambda: bool(stopped)).run()
+        return Transition(
+            directory, data_dir, order, str(spec.get("by")), nvml, code_dir, times, lambda: bool(stopped) or stop.is_asked(directory)
+        ).run()
     finally:
         nvml.close()
 

@@ -9,8 +9,10 @@ from pipeline.host import (
     free_release,
     free_survey,
     free_verdict,
+    gpu_claim,
     gpu_gate,
     locks,
+    server_users,
     services,
     transition_checks,
     transition_holders,
@@ -44,6 +46,7 @@ class Gpus:
         """Whoever else is on the GPUs is told while the server still runs: then nothing has been stopped in vain."""
         of = self._of
         self._take_lock()
+        self._nobody_begins()
         began, lowest = time.monotonic(), None  # what is just being released is nobody's for a while
         patience = min(free_release.SETTLE_S, of.times.free.release_s)
         while True:
@@ -53,7 +56,7 @@ class Gpus:
             if lowest is None or found.unaccounted_bytes <= lowest - free.MIB:
                 began, lowest = time.monotonic(), found.unaccounted_bytes
             if not found.unaccounted_bytes or time.monotonic() - began >= patience:
-                of.alert = found.line
+                of.alert, of.unheld = found.line, list(found.unheld)
                 raise NotProvenError(found.line + _UNTOUCHED, found.exit_code)
             of.told(found.line, patience - (time.monotonic() - began))
             of.wait(of.times.free.interval_s)
@@ -70,7 +73,13 @@ class Gpus:
                 raise NotProvenError(told % (service["name"], live["attempt"], service["attempt"]), transition.EXIT_FAILED)
             service = live
         elif not any(transition_order.same_service(row["manager"], service, of.run_name) for row in self._survey()["rows"]):
-            return "%s is on no GPU" % service["name"]
+            word = services.idle_word(service)
+            if word:
+                return "%s is on no GPU, and its manager says: %s" % (service["name"], word)
+        through = server_users.through(of.data_dir, service)  # another console may have begun it
+        if through:
+            raise NotProvenError(through + "; nothing is stopped", transition.EXIT_FAILED)
+        of.check()
         of.told("stopping %s" % service["name"], of.times.free.service_s)
         done = services.stop_manager(service, of.times.free.service_s, of.data_dir, of.by, of.cancelled)
         of.check()
@@ -83,7 +92,7 @@ class Gpus:
         of = self._of
         self._take_lock()
         for _ in range(_TRIES):
-            plan = self._survey()
+            plan = self._without_ending()
             self._nobody_else(plan)
             selection = [free.key(row) for row in transition_holders.left(plan["rows"])]
             order = {"plan": plan, "selection": selection, "phrase": of.order["phrase"], "times": {}}
@@ -99,7 +108,9 @@ class Gpus:
                 break
         line = str(report.told.get("line") or "the GPUs could not be verified")
         if report.told.get("new") or _somebody(report.told, selection):
-            of.alert = line
+            of.unheld = _unheld(report.told)
+            nobody = of.unheld and not any(gpu["holders"] for gpu in report.told["gpus"])
+            of.alert = free.unheld(of.unheld) if nobody else line
         raise NotProvenError(line, code or transition.EXIT_CANNOT_TELL)
 
     def verify(self) -> Dict[str, Any]:
@@ -123,6 +134,29 @@ class Gpus:
             raise NotProvenError(plan["trouble"], transition.EXIT_CANNOT_TELL)
         return plan
 
+    def _without_ending(self) -> Dict[str, Any]:
+        """The plan once no supervisor of an ended attempt of this run is at work any more: a second SIGTERM would cut a clean end short."""
+        of, deadline = self._of, time.monotonic() + services.SUPERVISOR_S
+        while True:
+            plan = self._survey()
+            rows = transition_holders.ending(plan["rows"])
+            if not rows:
+                return plan
+            line = "the supervisor of an ended attempt is still ending %s" % ", ".join(str(row["pid"]) for row in rows[:20])
+            if time.monotonic() > deadline:
+                raise NotProvenError(line, free.EXIT_HELD)
+            of.told(line, deadline - time.monotonic())
+            of.wait(of.times.free.interval_s)
+
+    def _nobody_begins(self) -> None:
+        """A stage that was given these GPUs has them, though it may have no memory on them yet."""
+        of, service = self._of, self._of.plan["service"] or {}
+        kept = [(service.get("run"), service.get("stage")), (of.run_name, transition_order.names(of.plan)[-1])]
+        for run, stage, view in gpu_claim.takers(of.data_dir, {"wanted": of.plan["wanted"] or []}):
+            if (run, stage) not in kept:
+                of.alert = gpu_claim.taken_by(run, stage, view)
+                raise NotProvenError(of.alert + _UNTOUCHED, free.EXIT_HELD)
+
     def _nobody_else(self, plan: Dict[str, Any]) -> None:
         rows = transition_holders.others(self._of.plan, self._of.plan["service"], plan["rows"])
         if rows:
@@ -143,3 +177,9 @@ def _somebody(receipt: Dict[str, Any], selection: List[List[Any]]) -> bool:
     """Whether a GPU is held by anybody but what was to be ended, in sight or not."""
     gpus = receipt.get("gpus") or []
     return any(gpu["kind"] == free.UNSEEN or any(one not in selection for one in gpu["holders"]) for gpu in gpus)
+
+
+def _unheld(receipt: Dict[str, Any]) -> List[Dict[str, Any]]:
+    """[{index, uuid, mib}] of the GPUs that hold memory with nobody seen on them."""
+    gpus = [gpu for gpu in receipt.get("gpus") or [] if gpu["kind"] == free.UNSEEN]
+    return [{"index": gpu["index"], "uuid": gpu["uuid"], "mib": free.mib(max(gpu["used_bytes"]))} for gpu in gpus]

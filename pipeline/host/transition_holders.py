@@ -1,6 +1,6 @@
 """Who is on the GPUs besides those that a transition may end, and whether what the cards hold is all theirs. Pure."""
 
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 from pipeline.contract import free, transition
 from pipeline.host import free_verdict, transition_order
@@ -21,6 +21,8 @@ class Word(NamedTuple):
     """0: nobody else."""
     unaccounted_bytes: int = 0
     """Of all cards together, when that is what it stops at."""
+    unheld: Sequence[Dict[str, Any]] = ()
+    """[{index, uuid, mib}] of the cards that it is on."""
 
 
 def look(plan: Plan, service: Optional[Dict[str, Any]], found: Dict[str, Any]) -> Word:
@@ -31,15 +33,11 @@ def look(plan: Plan, service: Optional[Dict[str, Any]], found: Dict[str, Any]) -
     if rows:
         return Word(free_verdict.held_by(rows, []), free.EXIT_HELD)
     cards = [one for one in found["gpus"] if not plan["wanted"] or one["uuid"] in plan["wanted"]]
-    told, sizes = [], []
-    for card in cards:
-        line, size = _unaccounted(card, found["rows"])
-        told += [line] if line else []
-        sizes.append(size)
-    if found["failed"]:
-        told.append(found["failed"])
+    sizes = [(card, _unaccounted_bytes(card, found["rows"])) for card in cards]
+    unheld = [{"index": card["index"], "uuid": card["uuid"], "mib": free.mib(size)} for card, size in sizes if size]
+    told = [*filter(None, [free.unheld(unheld), *map(_unread, cards), found["failed"]])]
     if told:
-        return Word("; ".join(told), transition.EXIT_CANNOT_TELL, sum(sizes))
+        return Word("; ".join(told), transition.EXIT_CANNOT_TELL, sum(size for _, size in sizes), unheld)
     if not found["complete"]:
         return Word("nobody else that is visible from here is on the GPUs: %s" % "; ".join(found["notes"]), 0)
     return Word("nobody else is on the GPUs", 0)
@@ -58,21 +56,29 @@ def left(rows: List[Row]) -> List[Row]:
     return [row for row in rows if row["killable"] and row["manager"] is None and row["relation"] == "ours, this run"]
 
 
+def ending(rows: List[Row]) -> List[Row]:
+    """What ended attempts of this run left, and their supervisors are still ending."""
+    return [row for row in rows if row["killable"] and row["ending"] and row["relation"] == "ours, this run"]
+
+
 def _may_go(row: Row, service: Optional[Dict[str, Any]], run: str) -> bool:
-    if row["killable"] and row["manager"] is None:
+    if row["killable"] and (row["manager"] is None or row["ending"]):
         return row["relation"] == "ours, this run"
     return bool(row["killable"] and service and transition_order.same_service(row["manager"], service, run))
 
 
-def _unaccounted(card: Dict[str, Any], rows: List[Row]) -> "tuple[str, int]":
-    """(what a card holds that no process which is seen here accounts for, or why that is not known; its bytes)."""
-    used = card["used_bytes"]
+def _unread(card: Dict[str, Any]) -> str:
+    """Why it is not known what a card holds, or who is on it."""
     if not card["listed"]:
-        return "GPU %s: its process list cannot be read" % card["index"], 0
-    if not isinstance(used, int):
-        return "GPU %s: its memory cannot be read" % card["index"], 0
-    mine = [one["mib"] for row in rows for one in row["gpus"] if one["uuid"] == card["uuid"] and isinstance(one["mib"], int)]
-    size = used - sum(mine) * free.MIB
-    if size <= (_BESIDE_BYTES if mine else free.IDLE_CAP_BYTES):
-        return "", 0
-    return "GPU %s: %d MiB that no process seen here accounts for" % (card["index"], free.mib(size)), size
+        return "GPU %s: its process list cannot be read" % card["index"]
+    return "" if isinstance(card["used_bytes"], int) else "GPU %s: its memory cannot be read" % card["index"]
+
+
+def _unaccounted_bytes(card: Dict[str, Any], rows: List[Row]) -> int:
+    """What a card holds that no process which is seen here accounts for; 0 too where it cannot be read."""
+    if _unread(card):
+        return 0
+    counted = [row for row in rows if not row["daemon"]]  # a daemon has no memory worth speaking of
+    mine = [one["mib"] for row in counted for one in row["gpus"] if one["uuid"] == card["uuid"] and isinstance(one["mib"], int)]
+    size = int(card["used_bytes"]) - sum(mine) * free.MIB
+    return size if size > (_BESIDE_BYTES if mine else free.IDLE_CAP_BYTES) else 0

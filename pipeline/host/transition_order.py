@@ -96,7 +96,7 @@ def check_order(order: Any) -> Dict[str, Any]:
             raise KeyError("service")
         intact = digest(plan) == plan.get("digest")
         wanted = phrase(plan, bool(armed))
-    except (KeyError, TypeError, AttributeError):
+    except (KeyError, TypeError, AttributeError, ValueError, RecursionError):
         raise RequestError(USAGE, "the plan in the order is not whole", "send it as transition.plan gave it") from None
     if not intact:
         raise RequestError(USAGE, "the plan in the order does not fit its digest %r" % (plan.get("digest"),), "plan again")

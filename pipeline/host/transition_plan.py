@@ -14,6 +14,7 @@ from pipeline.host import (
     asked_child,
     free_survey,
     procs,
+    server_users,
     spawn,
     transition_checks,
     transition_holders,
@@ -66,7 +67,8 @@ def make(
     plan["untested"], unknown = [], ""
     if stages[-1]["now"] == transition.NOT_PROVEN:  # else no preflight is made
         plan["untested"], unknown = transition_preflight.untested(stages[-1], plan, run_directory, code_dir, cancelled)
-    plan["steps"] = [dict(one, **_now(one, plan, before, unknown)) for one in _steps(plan)]
+    through = server_users.through(data_dir, plan["service"], (plan["run"], plan["from"])) if plan["service"] else ""
+    plan["steps"] = [dict(one, **_now(one, plan, before, unknown, through)) for one in _steps(plan)]
     plan["trouble"] = [one["line"] for one in plan["steps"] if one["state"] == transition.NOT_PROVEN]
     plan.update(phrase=transition_order.phrase(plan, False), phrase_armed=transition_order.phrase(plan, True))
     plan["digest"] = transition_order.digest(plan)
@@ -92,10 +94,10 @@ def _steps(plan: Plan) -> List[Dict[str, Any]]:
     return transition.steps(plan["from"], transition_order.names(plan), transition_order.service_name(plan))
 
 
-def _now(one: Dict[str, Any], plan: Plan, before: transition_checks.Standing, unknown: str) -> Dict[str, Any]:
+def _now(one: Dict[str, Any], plan: Plan, before: transition_checks.Standing, unknown: str, through: str) -> Dict[str, Any]:
     """{state, line} of a step before anything is done: what is not known before it is done is ``open``.
 
-    ``unknown``: why the versions are not known.
+    ``unknown``: why the versions are not known. ``through``: what works through the service now.
     """
     goal = plan["stages"][-1]
     if one["step"] == transition.OUTPUT:
@@ -109,6 +111,8 @@ def _now(one: Dict[str, Any], plan: Plan, before: transition_checks.Standing, un
         return {"state": transition.OPEN, "line": "not tested, and let through if you confirm: %s" % texts if texts else unknown}
     if one["step"] == transition.HOLDERS:
         return _holders(plan)
+    if one["step"] == transition.STOP_SERVER and through and goal["now"] != transition.OPEN:
+        return {"state": transition.NOT_PROVEN, "line": through}
     if one["step"] == transition.LAUNCH and goal["now"] in (transition.OPEN, transition.PROVEN):
         return {"state": transition.PROVEN, "line": goal["line"]}
     return {"state": transition.OPEN, "line": ""}

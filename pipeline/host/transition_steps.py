@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Optional
 
 from pipeline.contract import events, free, layout, transition
 from pipeline.contract.telemetry import DONE, LIVE_STATES
-from pipeline.host import gpu_claim, launch, transition_checks, transition_first, transition_order, transition_preflight, visible_gpus
+from pipeline.host import (
+    evidence_age,
+    gpu_claim,
+    launch,
+    transition_checks,
+    transition_first,
+    transition_order,
+    transition_preflight,
+    visible_gpus,
+)
 from pipeline.host.errors import GPUS, RequestError
 from pipeline.host.transition_errors import NotProvenError
 from pipeline.host.transition_gpus import Gpus
@@ -119,14 +128,8 @@ class Steps:
         of, entry = self._of, self._entry(stage)
         request = dict({name: entry[name] for name in ("stage", "interpreter", "args", "env")}, run=of.run_name, attempt=attempt)
         request["by"] = "%s, transition %s" % (of.by, os.path.basename(of.directory))
-        deadline = time.monotonic() + _CLAIM_S
         try:
-            begun = self._begin(request, evidence)
-            while begun is None:
-                if time.monotonic() > deadline:
-                    raise NotProvenError("another stage that needs GPUs is being claimed", transition.EXIT_CANNOT_TELL)
-                of.wait(_LAUNCH_POLL_S)
-                begun = self._begin(request, evidence)
+            begun = self._claimed(request, evidence)
         except RequestError as error:
             if error.kind == GPUS:  # somebody began on them just now
                 of.alert = str(error)
@@ -142,11 +145,35 @@ class Steps:
             raise NotProvenError("%s is %s: %s%s" % (stage, reply["state"], reply["why"], last), transition.EXIT_FAILED)
         return "%s is %s (attempt %s)" % (stage, reply["state"], attempt)
 
+    def _claimed(self, request: Dict[str, Any], evidence: "Dict[str, Any] | None") -> launch.Launch:
+        """Claimed, while others may be claiming too. What has grown old meanwhile is verified anew, once."""
+        deadline, anew = time.monotonic() + _CLAIM_S, evidence is not None
+        while True:
+            try:
+                begun = self._begin(request, evidence)
+            except evidence_age.StaleEvidenceError as error:
+                if not anew:
+                    raise NotProvenError(str(error), transition.EXIT_CANNOT_TELL) from None
+                evidence, anew = self._gpus.verify(), False
+                deadline = time.monotonic() + _CLAIM_S
+                continue
+            if begun is not None:
+                return begun
+            if time.monotonic() > deadline:
+                raise NotProvenError("another stage that needs GPUs is being claimed", transition.EXIT_CANNOT_TELL)
+            self._of.wait(_LAUNCH_POLL_S)
+
     def _begin(self, request: Dict[str, Any], evidence: "Dict[str, Any] | None") -> Optional[launch.Launch]:
         of = self._of
+
+        def last_look() -> None:  # verifying and waiting took their time: it starts on what was confirmed, or not at all
+            of.check()
+            of.same_settings()
+
         if evidence is None:
+            last_look()
             return launch.Launch(of.data_dir, request, of.code_dir, sys.executable)
-        return gpu_claim.claim(of.data_dir, request, of.code_dir, evidence)
+        return gpu_claim.claim(of.data_dir, request, of.code_dir, evidence, last_look)
 
     def _first_unit(self, stage: str) -> str:
         of = self._of

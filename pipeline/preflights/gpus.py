@@ -13,7 +13,7 @@ from pipeline.host.errors import RequestError
 from pipeline.preflights.report import CannotTellError, Report
 
 _POLL_S = 0.05
-_FREE_THEM = "eaglewatch free-gpus HOST --plan shows who holds them, and frees them"
+_FREE_THEM = "eaglewatch free-gpus HOST --run RUN --plan shows who holds them, and what frees them"
 _PROVE_THEM = "connect to the host itself, as root, so that every process is seen; or start it with --override REASON, which is logged"
 
 Facts = dict[str, Any]

@@ -62,6 +62,11 @@ def test_plan_arm_and_disarm(machine: Machine, generating: "subprocess.Popen[byt
         refused = following(machine, *words)
         assert refused.returncode == 2 and said in refused.stderr, refused
     assert not attempts(machine)
+    now = following(machine, "--plan", "--json")
+    assert f"--armed --digest {last(now)['digest']} --confirm '{PHRASE}'" in last(now)["command_armed"]
+    now = following(machine, "--plan")
+    assert "generate still runs: begun now it stops at the first step, armed it waits" in now.stdout
+    assert f"--confirm '{PHRASE}'" in now.stdout and "--confirm 'next" not in now.stdout
 
     armed = following(machine, "--confirm", PHRASE, "--armed", "--detach", "--json")
     assert armed.returncode == 0 and last(armed)["ok"] is True, armed

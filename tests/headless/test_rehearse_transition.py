@@ -86,8 +86,10 @@ def test_armed_with_nobody_there_memory_that_stays_and_going_on(short: Machine, 
 
     shown = short.run(*NEXT, "--show")
     assert shown.returncode == 11, shown
-    assert "stopped at FREE: NOT FREE" in shown.stdout and "82604 MiB held by something not visible from here" in shown.stdout
-    assert "the next transition resumes at FREE" in shown.stdout and f"to go on: eaglewatch {' '.join(NEXT)} --plan" in shown.stderr
+    assert "stopped at FREE: NOT FREE" in shown.stdout and "82604 MiB that no process seen here holds" in shown.stdout
+    assert "82,604 MiB on GPU 1-7 that no process seen here holds" in shown.stdout and "--fault none" in shown.stdout
+    assert "the next transition resumes at HOLDERS, and stops there" in shown.stdout
+    assert f"to go on: eaglewatch {' '.join(NEXT)} --plan" in shown.stderr
     standing = state.newest(str(short.runs() / "rehearsal"))
     assert [standing[one]["state"] for one in ("generate", "prepare", "vocab", "serve")] == ["DONE", "DONE", "DONE", "STOPPED"]
     assert "extract" not in standing

@@ -42,7 +42,8 @@ def test_the_newest_of_the_watched_run_or_the_host_and_a_live_one_of_any_run(dat
     }, "plain values only"  # fmt: skip
     assert [one.get("step") for one in mine["events"]] == ["TERM"] and "processes" not in mine["events"][0]
     assert "curve" not in mine["progress"] and mine["progress"]["step"] == "VERIFY"
-    assert newest(data_dir, None) is None and newest(data_dir, "other") is None, "of a run that nobody watches, and over"
+    assert newest(data_dir, "other") is None, "of a run that nobody watches, and over"
+    assert newest(data_dir, None) == mine, "without a watched run the newest of all runs"
     attempt(data_dir, layout.HOST_RUN, "20260101-000001-bbbbbbbbbbbb", 200.0, {"code": 11}, exit_code=11)
     for run in (RUN, None, "other"):
         one = newest(data_dir, run)

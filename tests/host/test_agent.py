@@ -150,7 +150,7 @@ def test_settings_once_written_rule(agent: AgentClient, data_dir: Path) -> None:
     assert json.loads((run / "settings.json").read_text()) == {"a": 2}
     assert {oct(path.stat().st_mode & 0o777) for path in (run / "settings.toml", run / "settings.json")} == {"0o600"}
     assert {oct(path.stat().st_mode & 0o777) for path in (run, run.parent)} == {"0o700"}
-    assert agent.ask("runs")["runs"] == [{"name": "demo", "stages": {}}]
+    assert agent.ask("runs")["runs"] == [{"name": "demo", "stages": {}, "transition": None}]
 
 
 def test_interpreters_are_found_and_judged(start: Start, gpus: Path, tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def test_memory_in_use() -> None:
     assert judge([gpu(17 * MIB)] * 5)[0] == "unseen"
     assert judge([gpu((9 - one) * 100 * MIB) for one in range(5)]) == ("releasing", "releasing: 900 to 500 MiB while it was read")
     assert judge([gpu(one * MIB) for one in range(1, 6)])[0] == "unseen", "a few MiB that grow are no idle baseline"
-    assert judge([gpu(900 * MIB)] * 5, look(hidden="a container"))[1] == "900 MiB held by something not visible from here (a container)"
+    assert judge([gpu(900 * MIB)] * 5, look(hidden="a container"))[1] == "900 MiB that no process seen here holds (a container)"
     before = judge_gpu(UUID, 0, [gpu(8 * MIB)] * 5, [look()], baseline={"bytes": 3 * MIB})
     assert (before["kind"], before["finding"]) == ("idle baseline", "its idle baseline was 3 MiB before: something leaks")
 

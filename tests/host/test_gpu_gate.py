@@ -109,7 +109,8 @@ def test_an_override_needs_a_reason_and_is_in_the_log_and_the_spec(start: Start,
     assert agent.ask("launch", **asked)["state"] == "RUNNING"
     told = spec(host, asked["attempt"])["gpus"]
     assert (told["free"], told["override"]) == (False, "the sleeper is mine") and str(holder.pid) in told["line"]
-    (line,) = audit(host)
+    line, launch = audit(host)
+    assert (launch["what"], launch["by"], launch["run"], launch["attempt"]) == ("launch", "tester", "demo", asked["attempt"])
     assert (line["what"], line["reason"], line["attempt"]) == ("override", "the sleeper is mine", asked["attempt"])
     assert str(holder.pid) in line["line"]
 
@@ -159,7 +160,7 @@ def test_which_gpus_must_be_said_and_none_at_all_is_said_too(start: Start, host:
     refused = agent.refused("launch", **{**asked, "gpus": {"expected_gpus": 0}})
     assert refused["kind"] == "gpus" and "this host has 8 GPUs, and none are expected" in refused["message"] and not claimed(host)
     assert agent.ask("launch", **{**asked, "gpus": {"expected_gpus": 0}, "override": "so be it"})["state"] == "RUNNING"
-    assert spec(host, asked["attempt"])["gpus"]["override"] == audit(host)[-1]["reason"] == "so be it"
+    assert spec(host, asked["attempt"])["gpus"]["override"] == audit(host)[-2]["reason"] == "so be it"
     other = agent.refused("launch", **{**asked, "gpus": EIGHT, "stage": "serve", "attempt": layout.new_attempt_id()})
     assert "extract of run demo is RUNNING" in other["message"], "it may have the GPUs all the same"
 
@@ -170,7 +171,9 @@ def test_a_host_without_gpus_is_recorded_as_unverified(code_dir: Path, data_dir:
         assert start().ask("launch", **asked)["state"] == "RUNNING"
     told = spec(host, asked["attempt"])["gpus"]
     assert (told["free"], told["line"]) == (None, "no GPUs are expected on this host: nothing was verified")
-    assert [(one["what"], one["stage"], one["by"]) for one in audit(host)] == [("no GPUs expected", "extract", "tester")]
+    assert [(one["what"], one["stage"], one["by"]) for one in audit(host)] == [
+        ("no GPUs expected", "extract", "tester"), ("launch", "extract", "tester"),
+    ]  # fmt: skip
 
 
 def test_a_stage_that_is_given_some_gpus_sees_those_and_no_others(start: Start, host: Host) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import nvml_fakes
 import pytest
 from freeing_runs import Box
+from made_attempts import Made
 
 from pipeline import gpus_used, hand_gate, settings
 from pipeline.__main__ import main
@@ -74,6 +75,28 @@ def test_a_holder_is_named_and_nothing_is_claimed(box: Box, run_dir: Path, data_
     (line,) = [json.loads(one) for one in (data_dir / layout.AUDIT).read_text().splitlines()]
     assert (line["what"], line["run"], line["stage"], line["reason"]) == ("override", "demo", "extract", "the holder is mine")
     assert line["by"].startswith("hand: ") and str(pid) in line["line"] and [line["attempt"]] == claimed(run_dir)
+
+
+@pytest.mark.parametrize("how", ["link", "link to a link", "link above"])
+def test_a_link_to_the_run_is_the_same_run(how: str, box: Box, run_dir: Path, data_dir: Path, tmp_path: Path) -> None:
+    """Its server has no memory on the GPUs yet: only who looks at the stages of the run finds it."""
+    Made(run_dir, stage="serve").ident()
+    link = tmp_path / "mine"
+    link.symlink_to(data_dir / "runs" if how == "link above" else run_dir)
+    if how == "link to a link":
+        link = tmp_path / "mine too"
+        link.symlink_to("mine")
+    with pytest.raises(UserError, match="extract needs its GPUs for itself: serve of run demo is "):
+        entered(link / run_dir.name if how == "link above" else link)
+
+
+def test_a_run_that_lies_elsewhere_through_a_link_in_its_place_is_that_run(data_dir: Path, tmp_path: Path) -> None:
+    (tmp_path / "big").mkdir()
+    (data_dir / "runs").mkdir()
+    (data_dir / "runs" / "demo").symlink_to(tmp_path / "big")
+    (tmp_path / "mine").symlink_to(data_dir / "runs" / "demo")
+    places = [hand_gate._place(str(one)) for one in (tmp_path / "mine", data_dir / "runs" / "demo", tmp_path / "big")]
+    assert places == [(str(data_dir), "demo"), (str(data_dir), "demo"), (None, None)]
 
 
 def test_only_the_gpus_that_are_named_by_uuid_are_judged(box: Box, run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:

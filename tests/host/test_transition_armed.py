@@ -113,6 +113,19 @@ def test_a_stop_disarms_it_and_a_second_one_of_the_run_is_refused_while_it_waits
     assert way.live("generate") == "RUNNING" and way.live("serve") == "RUNNING"
 
 
+def test_a_stop_counts_once_it_is_on_disk_also_while_its_supervisor_is_frozen(way: Way, start: Start) -> None:
+    agent = start()
+    directory = armed_and_waiting(way, agent, "prepare")
+    supervisor = json.loads((Path(directory) / layout.SUPERVISOR_LOCK).read_text())["pid"]
+    os.kill(supervisor, signal.SIGSTOP)
+    try:
+        agent.ask("stop", run=RUN, stage=transition.ACTION, attempt=os.path.basename(directory), by="me")
+        view = ended(directory)
+        assert (view["state"], view["receipt"]["line"]) == ("STOPPED", "disarmed; nothing was done")
+    finally:
+        os.kill(supervisor, signal.SIGCONT)
+
+
 def test_another_holder_stops_an_armed_one_with_an_alert_and_the_server_stays(way: Way, start: Start) -> None:
     way.finish("generate", "prepare")
     directory = armed_and_waiting(way, start(), *CHAIN)

@@ -101,7 +101,12 @@ def test_the_cookie_of_an_attempt_makes_nobody_elses_process_ours(way: Way, monk
 def test_a_stage_of_another_run_that_begins_meanwhile_is_told_with_an_alert(way: Way) -> None:
     way.finish("generate", "prepare", "vocab")
     plan = way.plan("vocab", "extract")
-    Made(Path(layout.run_dir(str(way.host.data_dir), "colleague")), stage="extract").ident()  # alive, and without any memory yet
-    gone = way.go(plan)
+    way.steer("preflight--gpu-only.wait")
+
+    def begins() -> None:  # once nobody else was found on the GPUs: alive, and without any memory yet
+        Made(Path(layout.run_dir(str(way.host.data_dir), "colleague")), stage="extract").ident()
+        way.unsteer("preflight--gpu-only.wait")
+
+    gone = way.go(plan, during={"PREFLIGHT_GPU": begins})
     assert (gone.code, gone.where, way.live("extract")) == (11, "LAUNCH", "")
     assert "extract of run colleague is LAUNCHING" in gone.receipt["alert"]

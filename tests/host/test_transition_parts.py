@@ -24,6 +24,7 @@ ROWS = st.fixed_dictionaries(
         "uses_memory": st.booleans(),
         "daemon": st.booleans(),
         "any_gpu": st.booleans(),
+        "ending": st.just(False),
         "manager": st.sampled_from([None, UNIT, SERVE, {**SERVE, "attempt": "a2"}, OTHER]),
         "gpus": st.lists(st.sampled_from(["GPU-1", "GPU-2"]).map(lambda uuid: {"uuid": uuid})),
     }
@@ -46,7 +47,15 @@ def test_only_what_this_run_left_is_signalled_and_whoever_else_holds_a_gpu_is_to
 
 
 def test_holders_of_other_gpus_than_the_wanted_are_none() -> None:
-    row = {"relation": "other user", "killable": False, "uses_memory": True, "daemon": False, "any_gpu": False, "manager": None}
+    row = {
+        "relation": "other user",
+        "killable": False,
+        "uses_memory": True,
+        "daemon": False,
+        "any_gpu": False,
+        "manager": None,
+        "ending": False,
+    }
     row["gpus"] = [{"uuid": "GPU-1"}]
     assert transition_holders.others({"wanted": ["GPU-2"], "run": "demo"}, None, [row]) == []
     assert transition_holders.others({"wanted": ["GPU-1"], "run": "demo"}, None, [row]) == [row]

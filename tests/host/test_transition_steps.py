@@ -135,7 +135,7 @@ def test_memory_that_stays_is_told_and_once_it_is_gone_it_goes_on(way: Way) -> N
     short = TIMES._replace(free=TIMES.free._replace(release_s=0.5))
     gone = way.go(way.plan("vocab", "extract"), times=short)
     assert (gone.code, gone.where, way.live("extract")) == (11, "FREE", "")
-    assert "80000 MiB held by something not visible from here" in gone.line and "NOT FREE" in gone.line
+    assert "80000 MiB that no process seen here holds" in gone.line and "NOT FREE" in gone.line
     way.box.order("linger_ms 0")
     again = way.go(way.plan("vocab", "extract"))
     assert again.code == 0, again.line

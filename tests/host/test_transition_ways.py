@@ -1,15 +1,18 @@
 """Transitions: other ways than the usual one, cancels, and what stops them before anything is touched."""
 
+import json
 import os
 from pathlib import Path
+from typing import Any
 
 import nvml_fakes
 import pytest
+from host_launches import running, wait_for
 from stand_ins import into, stand_in
 from transition_runs import CHAIN, Way
 
 from pipeline.contract import layout
-from pipeline.host import procs
+from pipeline.host import gpu_gate, procs
 
 
 def test_a_next_stage_that_runs_already_is_neither_freed_nor_launched_again(way: Way) -> None:
@@ -24,9 +27,15 @@ def test_a_next_stage_that_runs_already_is_neither_freed_nor_launched_again(way:
 def test_a_first_file_that_is_torn_is_no_proof(way: Way) -> None:
     way.finish("generate", "prepare", "vocab")
     way.steer("extract.torn")
+    output = way.run_dir / "data" / "extract"  # of an earlier attempt, from a time when the clock was ahead
+    output.mkdir()
+    head = json.dumps({name: {"data_offsets": [0, 0]} for name in ("hidden_states", "token_ids")}).encode()
+    (output / "hs_99.safetensors").write_bytes(len(head).to_bytes(8, "little") + head)
+    (output / "ledger-0.jsonl").write_text(json.dumps({"i": 99, "bytes": 8 + len(head), "boot_s": 1.0}) + "\n")
+    os.utime(output / "hs_99.safetensors", (4e9, 4e9))
     gone = way.go(way.plan("vocab", "extract"))
     assert (gone.code, gone.where, way.live("extract")) == (1, "FIRST_UNIT", "RUNNING")
-    assert "bytes, its header says" in gone.line
+    assert "hs_0.safetensors has " in gone.line and "bytes, its header says" in gone.line
 
 
 def test_a_stage_that_needs_no_gpu_leaves_them_alone(way: Way) -> None:
@@ -79,6 +88,20 @@ def test_other_settings_than_those_confirmed_stop_it(way: Way) -> None:
     assert gone.code == 1 and "settings are others" in gone.line and way.live("serve") == "RUNNING" and way.live("prepare") == ""
 
 
+def test_settings_that_are_edited_while_the_gpus_are_verified_are_not_launched(way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
+    way.finish("generate", "prepare", "vocab")
+    plan, real = way.plan("vocab", "extract"), gpu_gate.verify
+
+    def edited(*args: Any) -> Any:
+        path = way.run_dir / "settings.toml"
+        path.write_text(path.read_text() + "# edited\n")
+        return real(*args)
+
+    monkeypatch.setattr(gpu_gate, "verify", edited)
+    gone = way.go(plan)
+    assert (gone.code, gone.where, way.live("extract")) == (1, "LAUNCH", "") and "settings are others" in gone.line
+
+
 def test_seven_gpus_instead_of_eight_keep_the_server(way: Way) -> None:
     way.finish("generate", "prepare", "vocab")
     way.serve()
@@ -91,6 +114,7 @@ def test_what_cannot_be_recorded_is_not_done(way: Way) -> None:
     way.finish("generate", "prepare", "vocab")
     way.serve()
     plan = way.plan("vocab", "extract")
+    (way.host.data_dir / layout.AUDIT).unlink(missing_ok=True)
     (way.host.data_dir / layout.AUDIT).mkdir()
     gone = way.go(plan)
     assert (gone.code, gone.receipt["outcome"], way.live("serve")) == (1, "broken", "RUNNING") and "audit.jsonl" in gone.line
@@ -124,3 +148,27 @@ def test_a_named_unit_is_stopped_and_one_that_was_not_named_is_left_alone(way: W
     assert gone.code == 0, gone.line
     assert (way.box.root / "calls").read_text() == f"systemctl --no-ask-password stop {group.name}\n"
     assert gone.receipt["free"]["processes"] == [] and not way.box.lives(pid)
+
+
+@pytest.mark.parametrize("group", ["ew-test-between.service"], indirect=True)
+def test_a_named_unit_that_is_on_no_gpu_now_is_stopped_unless_its_manager_calls_it_inactive(
+    way: Way, group: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """systemctl is a STAND-IN. Between two restarts, or while it loads, a unit is on no GPU and takes them a moment later."""
+    way.finish("generate", "prepare", "vocab")
+    (pid,) = way.box.hold(gpus="0,1")
+    into(group, pid)
+    (way.box.root / "bin").mkdir()
+    monkeypatch.setenv("PATH", f"{way.box.root / 'bin'}:{os.environ['PATH']}")
+    plan = way.plan("vocab", "extract", service=group.name)
+    os.kill(pid, 9)
+    wait_for(lambda: not running(pid), "the end of the holder")
+    stand_in(way.box, "systemctl", 'case "$*" in *show*) echo ActiveState=activating;; *) echo Access denied; exit 4;; esac')
+    gone = way.go(plan)
+    assert (gone.code, gone.where, way.live("extract")) == (1, "STOP_SERVER", "") and "Access denied" in gone.line
+    assert (way.box.root / "calls").read_text().splitlines()[-1] == f"systemctl --no-ask-password stop {group.name}"
+    stand_in(way.box, "systemctl", "echo ActiveState=inactive")
+    (way.box.root / "calls").unlink()
+    gone = way.go(plan)
+    assert gone.code == 0, gone.line
+    assert (way.box.root / "calls").read_text() == f"systemctl --no-ask-password show --property=ActiveState {group.name}\n"

@@ -14,7 +14,7 @@ from pipeline.contract import layout, telemetry, transition
 from pipeline.host import launch, procs, state, transition_order, transition_plan
 from pipeline.host.transition import Times, Transition
 
-TIMES = Times(preflight_s=20.0, stage_s=40.0, first_unit_s=40.0, free=QUICK, poll_s=0.05)
+TIMES = Times(preflight_s=20.0, stage_s=40.0, first_unit_s=40.0, sure_s=0.5, free=QUICK, poll_s=0.05)
 SCRIPT = Path(__file__).with_name("transition_stage.py")
 LABEL = "gpu-box-3"
 CHAIN = ("prepare", "vocab", "extract")

@@ -118,6 +118,8 @@ if name == "extract":
     header = json.dumps(head).encode()
     body = len(header).to_bytes(8, "little") + header + bytes(4 if there("extract.torn") else 12)
     publish(os.path.join(run, "data", "extract", "hs_0.safetensors"), body)
+    with open(os.path.join(run, "data", "extract", "ledger-0.jsonl"), "a") as file:
+        file.write(json.dumps({"i": 0, "bytes": len(body), "boot_s": time.clock_gettime(time.CLOCK_BOOTTIME)}) + "\n")
     progress(done=1, resumed_done=0, phase="steady")
     wait(lambda: False)
     end(1)

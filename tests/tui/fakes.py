@@ -147,6 +147,7 @@ class Fixture:
     run: str | None = "k25-10k"
     read_only: bool = False
     start: str | None = None
+    usual_run: str = ""
     theme: str = "dark"
     ascii_only: bool = False
     connected: bool = True
@@ -157,7 +158,7 @@ class Fixture:
     clock: FakeClock = field(default_factory=FakeClock)
 
     def app(self) -> ConsoleApp:
-        options = Options(self.host, self.run, self.read_only, start=self.start)
+        options = Options(self.host, self.run, self.read_only, start=self.start, usual_run=self.usual_run)
         self.made = ConsoleApp(options, self.theme, self.ascii_only, self.clock.clocks(), self._open, self._link)
         return self.made
 

@@ -114,7 +114,7 @@ def receipt(mib: tuple[int, ...] = (0,) * 8, **changes: Any) -> dict[str, Any]:
     for index, one in enumerate(mib):
         kind = free.ZERO if one == 0 else free.BASELINE if one <= 16 else free.UNSEEN
         detail = {free.ZERO: "0 MiB", free.BASELINE: f"idle baseline {one} MiB, no holder found"}.get(
-            kind, f"{one} MiB held by something not visible from here (every process here was looked at: the kernel or the driver keeps it)"
+            kind, f"{one} MiB that no process seen here holds (every process here was looked at: the kernel or the driver keeps it)"
         )
         gpus.append(gpu_end(index, one, kind, detail))
     kinds = [one["kind"] for one in gpus]
@@ -122,7 +122,7 @@ def receipt(mib: tuple[int, ...] = (0,) * 8, **changes: Any) -> dict[str, Any]:
     line = {0: "FREE: 0 MiB on 8/8", 10: "NOT FREE: no holders; not 0 MiB; GPU 3,4,5 NOT FREE: idle baseline 1 MiB, no holder found"}
     value = {
         "attempt": ACTION, "stage": free.ACTION, "outcome": free.DONE, "verdict": free.FREE if code == 0 else free.NOT_FREE,
-        "exit_code": code, "line": line.get(code, "NOT FREE: GPU 0 NOT FREE: 81024 MiB held by something not visible from here"),
+        "exit_code": code, "line": line.get(code, "NOT FREE: GPU 0: 81024 MiB that no process seen here holds"),
         "verified": code == 0, "bad": sum(one["verdict"] != free.FREE for one in gpus), "usable": code == 0, "accepted": False,
         "run": scenes.RUN, "by": "me on here", "label": "gpu-host", "phrase": "free gpu-host 9 vllm-k25.service",
         "digest": "9b9116cd762a2a96",

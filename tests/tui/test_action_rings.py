@@ -25,7 +25,7 @@ def test_an_alert_rings_and_says_so() -> None:
     receipt = transition_scenes.receipt(outcome=transition.STOPPED, alert="GPU 3: 5150 anna", exit_code=11, verified=False)
     (said,) = told(transition_scenes.action(), transition_scenes.ended(receipt), transition.ACTION)
     assert (said.rings, said.severity) == (True, "error")
-    assert said.text.startswith("ALERT: the transition stopped, others hold the GPUs: GPU 3: 5150 anna")
+    assert said.text.startswith("ALERT: the transition stopped, the GPUs are held: GPU 3: 5150 anna")
 
 
 def test_the_end_of_freeing_rings_and_its_beginning_does_not() -> None:

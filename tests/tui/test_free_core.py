@@ -57,7 +57,7 @@ def test_of_an_old_selection_only_what_is_still_the_same_process_stays() -> None
 def test_the_steps_name_each_service_once_and_end_with_the_proof() -> None:
     found = plan_of()
     names = [name for name, _ in free_words.steps(found, found.killable())]
-    assert names == ["SURVEY", "STOP", "TERM", "KILL", "WAIT", "VERIFY"]
+    assert names == ["SURVEY", "STOP_SERVICE", "TERM", "KILL", "WAIT_RELEASE", "VERIFY"]
     assert [name for name, _ in free_words.steps(found, frozenset())] == ["SURVEY", "VERIFY"]
     told = dict(free_words.steps(plan_of(free_scenes.our_rows()), {(4200, 42000)}))
     assert told["TERM"] == "one SIGTERM each to 1 process; 30 s grace" and "0 MiB on all 8" in told["VERIFY"]

@@ -150,6 +150,31 @@ async def test_another_service_can_be_named_as_the_one_to_stop() -> None:
         assert fixture.link.ops("transition.plan")[1]["service"] == "vllm-k25.service"
 
 
+@pytest.mark.parametrize(
+    ("stage", "words"),
+    [
+        ("generate", "stopped, generate is not verified: that disarms it, and none of it is done"),
+        ("serve", "generate cannot be verified without it: if generate ends otherwise, that disarms it"),
+        ("vocab", "it stays armed"),
+    ],
+)
+def test_what_a_stop_means_for_one_that_is_armed(stage: str, words: str) -> None:
+    view = parse(way.frame(way.action(armed=True), runs=True))
+    said = transition_live.met_by_stop(view, scenes.RUN, stage)
+    assert said == f"a transition is ARMED (when generate is verified: prepare, vocab, stop {way.SERVICE}, extract); {words}"
+    assert transition_live.met_by_stop(view, "other", stage) == transition_live.met_by_stop(parse(way.frame()), scenes.RUN, stage) == ""
+    assert "is under way (VERIFY); it stops where" in transition_live.met_by_stop(parse(way.frame(way.action())), scenes.RUN, stage)
+
+
+async def test_the_stop_dialog_tells_of_an_armed_one() -> None:
+    async with showing(host(way.frame(way.action(armed=True), runs=True)), 120, 40) as pilot:
+        await pilot.press("X")
+        await redraw(pilot)
+        await pilot.press("enter")
+        await on(pilot, ConfirmScreen)
+        assert "a transition is ARMED (when generate is verified: " in flat(await redraw(pilot))
+
+
 async def test_read_only_takes_it_away() -> None:
     fixture = host(way.frame(way.action(armed=True), runs=True), read_only=True)
     async with showing(fixture) as pilot:

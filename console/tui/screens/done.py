@@ -89,7 +89,7 @@ class EndedScreen(Card[str | None]):
     def on_key(self, event: events.Key) -> None:
         if event.key in _OWN_KEYS:
             return
-        action = next((action for key, action in keys(self.state.read_only) if key == event.key), None)
+        action = next((action for key, action in keys() if key == event.key), None)
         if action is not None:
             event.stop()
             self._perform(action.id)

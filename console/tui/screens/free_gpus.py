@@ -97,11 +97,12 @@ class FreeGpusScreen(GatedCard[Picked | None]):
             return [*lines, Content(), *readings(self.state)]
         lines += [] if self._looking else off("Free...", None if self.plan.trouble else self._why_not())
         row = next((table.row for table in self.query(FreeTable)), None)
-        lines += rows(_detail(row)) if row is not None else [Content.styled(" nobody holds a GPU, as far as was looked", MUTED)]
+        lines += rows(_detail(row)) if row is not None else [Content.styled(f" {free_words.nobody(self.plan)}", MUTED)]
         lines += [Content.styled(f" ! {one}", WARN) for one in free_words.blind_spots(self.plan)]
         many = f"{len(self.selection)} selected" if self.selection else "nothing is selected"
         lines.append(Content.styled(f" {many} (Space: a row, a: all that may end, p: this run's); steps:", MUTED))
         lines += rows((f"{number} {name}", what) for number, (name, what) in enumerate(free_words.steps(self.plan, self.selection), 1))
+        lines += [Content(f" {one}") for one in free_words.cures(self.plan)]
         return [*lines, *self._last_lines()]
 
     def focus_first(self) -> None:

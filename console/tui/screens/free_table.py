@@ -149,7 +149,7 @@ def _texts(row: Row) -> dict[str, str]:
         "since": fmt.duration(row.since_s),
         "GPUs": row.gpus,
         "MiB": free_words.mib_words(row),
-        "whose": row.whose,
+        "whose": row.whose_words,
     }
 
 

@@ -50,7 +50,7 @@ class Parts:
         self._buttons.display = chosen.gpus > 1 and width >= _BUTTON_FROM_COLUMNS
         under_way = gates.live_transition(self._state) or gates.next_transition(self._state) is not None
         self._next.display = self._buttons.display and width >= _NEXT_FROM_COLUMNS and under_way and not self._state.read_only
-        self._button.display = not self._state.read_only  # its key is dead there, and so is it
+        self._button.display = not self._state.read_only  # its key only says why it is off
         shown = [one for one in (self._next, self._button) if self._buttons.display and one.display]
         for one in shown:
             one.styles.width = one.columns

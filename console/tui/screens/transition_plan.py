@@ -6,7 +6,7 @@ from typing import ClassVar, NamedTuple
 from textual.binding import Binding, BindingType
 from textual.content import Content
 
-from console.core import fmt, transition_live, transition_next
+from console.core import fmt, free_words, transition_live, transition_next
 from console.core.transition_next import Next
 from console.core.transition_plan import PlanStep, TransitionPlan
 from console.tui import gates
@@ -89,7 +89,7 @@ class TransitionPlanScreen(GatedCard[Picked | None]):
         lines.append(Content.styled(" each step is proven before the next; it stops at the first that is not, and resumes there", MUTED))
         now = f"when {self._wanted.before} has ended; until then it can be armed" if self._runs else made.phrase_now
         phrases = [("now", now), ("armed", made.phrase_armed if self._runs else self._why_unarmed)]
-        return [*lines, *rows(phrases), *self._last_lines()]
+        return [*lines, *rows(phrases), *(Content(f" {one}") for one in free_words.cures_of(made)), *self._last_lines()]
 
     @property
     def _why_unarmed(self) -> str:
