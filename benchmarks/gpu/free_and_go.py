@@ -122,7 +122,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", required=True, help="where the answers go, as JSON")
     parser.add_argument("--gpus", type=int, default=1, help="how many this machine has")
-    parser.add_argument("--only-holders", action="store_true", help="question 4 alone, which needs no vLLM")
+    parser.add_argument(
+        "--without-vllm", action="store_true", help="the rehearsal's server on the processor instead; question 5 is left out"
+    )
     parser.add_argument("--try-without-gpu", action="store_true")
     arguments = parser.parse_args()
     simulated: bool = arguments.try_without_gpu
@@ -139,11 +141,10 @@ def main() -> int:
         try:
             with LoopbackHost(folder, 8 if simulated else arguments.gpus, environment) as host:
                 make_model(str(folder / "model"), layers=7 if simulated else 16)
-                if not arguments.only_holders:
-                    measure_way(host, folder, answers, simulated)
+                measure_way(host, folder, answers, simulated or arguments.without_vllm)
                 if not simulated:
                     measure_holders(host, folder, answers)
-                if not arguments.only_holders:
+                if not arguments.without_vllm:
                     measure_armed(host, folder, answers, simulated)
         finally:
             Path(arguments.out).write_text(json.dumps(answers, indent=1, default=str) + "\n")
