@@ -69,6 +69,12 @@ def settings_file(folder: Path, model: str, name: str, tokens: int, simulated: b
     return str(path)
 
 
+def confirmed(plan: dict[str, Any], phrase: str) -> tuple[str, ...]:
+    """The options that confirm exactly this plan."""
+    last = plan.get("last", {})
+    return ("--digest", str(last.get("digest")), "--confirm", str(last.get(phrase)))
+
+
 def measure_way(host: LoopbackHost, folder: Path, answers: dict[str, Any], simulated: bool) -> None:
     """Questions 1 to 3. Fill ``answers``; what is there stays, whatever fails later."""
     of = ("--host", ALIAS, "--run", "one")
@@ -79,7 +85,7 @@ def measure_way(host: LoopbackHost, folder: Path, answers: dict[str, Any], simul
     answers["2_refused"] = host.command("run", "extract", *of, "--json")
     plan = answers["1_plan"] = host.command("next", ALIAS, "--run", "one", "--plan", "--json")
     answers["1_plan_in_words"] = host.command("next", ALIAS, "--run", "one", "--plan")
-    answers["3_next"] = host.command("next", ALIAS, "--run", "one", "--confirm", str(plan.get("last", {}).get("phrase")), "--json")
+    answers["3_next"] = host.command("next", ALIAS, "--run", "one", *confirmed(plan, "phrase"), "--json")
     answers["3_receipt"] = newest(host.data / "runs/one", "transition", "receipt.json")
     answers["3_extract"] = host.command("attach", ALIAS, "--run", "one", "--stage", "extract", "--json")
     answers["3_extract_receipt"] = newest(host.data / "runs/one", "extract", "receipt.json")
@@ -92,9 +98,7 @@ def measure_holders(host: LoopbackHost, folder: Path, answers: dict[str, Any]) -
         answers["4_refused"] = host.command("run", "serve", "--host", ALIAS, "--run", "three", "--settings", settings, "--json")
         plan = answers["4_plan"] = host.command("free-gpus", ALIAS, "--plan", "--all", "--json")
         answers["4_plan_in_words"] = host.command("free-gpus", ALIAS, "--plan", "--all")
-        last = plan.get("last", {})
-        words = ("--all", "--digest", str(last.get("digest")), "--confirm", str(last.get("phrase")), "--json")
-        answers["4_free"] = host.command("free-gpus", ALIAS, *words)
+        answers["4_free"] = host.command("free-gpus", ALIAS, "--all", *confirmed(plan, "phrase"), "--json")
         answers["4_show"] = host.command("free-gpus", ALIAS, "--show")
 
 
@@ -105,8 +109,7 @@ def measure_armed(host: LoopbackHost, folder: Path, answers: dict[str, Any], sim
     answers["5_serve"] = host.command("run", "serve", *of, *second, "--json")
     answers["5_generate"] = host.command("run", "generate", *of, "--detach")
     plan = answers["5_plan"] = host.command("next", ALIAS, "--run", "two", "--plan", "--armed", "--json")
-    armed = ("--armed", "--confirm", str(plan.get("last", {}).get("phrase_armed")), "--detach")
-    answers["5_armed"] = host.command("next", ALIAS, "--run", "two", *armed)
+    answers["5_armed"] = host.command("next", ALIAS, "--run", "two", "--armed", *confirmed(plan, "phrase_armed"), "--detach")
     host.drop()
     began = time.monotonic()
     run = host.data / "runs/two"
@@ -122,9 +125,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", required=True, help="where the answers go, as JSON")
     parser.add_argument("--gpus", type=int, default=1, help="how many this machine has")
-    parser.add_argument(
-        "--without-vllm", action="store_true", help="the rehearsal's server on the processor instead; question 5 is left out"
-    )
+    parser.add_argument("--without-vllm", action="store_true", help="the rehearsal's server on the processor; no question 5")
     parser.add_argument("--try-without-gpu", action="store_true")
     arguments = parser.parse_args()
     simulated: bool = arguments.try_without_gpu
