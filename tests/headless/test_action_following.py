@@ -57,7 +57,7 @@ def follow(monkeypatch: pytest.MonkeyPatch) -> Callable[[Host], Awaitable[int]]:
     def following(host: Host) -> Awaitable[int]:
         monkeypatch.setattr(actions, "boot_s", lambda: host.now_s)
         session: Any = host
-        way = free_gpus._way(SimpleNamespace(host="gpu-host", run=None))  # type: ignore[arg-type]
+        way = free_gpus._way("gpu-host", None)
         return Following(session, Output(as_json=False), way).follow(None, MINE)
 
     return following

@@ -29,7 +29,7 @@ assert second.pid == first.pid, (second.pid, first.pid)
 while holder_rows.program(second.pid) != row["exe"]:
     time.sleep(0.01)
 print(free_signals.send(row, 9), second.poll())
-now = dict(row, **procs.identity(second.pid))
+now = dict(row, image=holder_rows.image(second.pid), **procs.identity(second.pid))
 print(free_signals.send(now, 9), second.wait(10))
 """
 
@@ -47,7 +47,8 @@ def test_a_process_that_is_not_what_was_confirmed_is_left_alone(changed: dict[st
     process = subprocess.Popen(["sleep", "600"])
     try:
         wait_for(lambda: "sleep" in str(holder_rows.program(process.pid)), "the program")
-        row = dict(procs.identity(process.pid), uid=holder_rows.user_id(process.pid), exe=holder_rows.program(process.pid))
+        look = {"uid": holder_rows.user_id, "exe": holder_rows.program, "image": holder_rows.image}
+        row = dict(procs.identity(process.pid), **{name: of(process.pid) for name, of in look.items()})
         for number in (signal.SIGTERM, signal.SIGKILL):
             assert free_signals.send({**row, **changed}, number) == free_signals.CHANGED and process.poll() is None
         assert free_signals.send({**row, "start_ticks": row["start_ticks"] - 1}, signal.SIGKILL) == free_signals.GONE
