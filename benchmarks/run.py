@@ -7,7 +7,7 @@ import importlib
 import sys
 import traceback
 
-BENCHMARKS = ("host_cost", "store_speed", "prepare_vocab", "screen_paint", "screen_keys", "screen_idle")
+BENCHMARKS = ("host_cost", "free_time", "store_speed", "prepare_vocab", "screen_paint", "screen_keys", "screen_idle")
 
 
 def main(names: list[str]) -> int:

@@ -10,13 +10,13 @@ import signal
 import sys
 from typing import Any, NoReturn
 
-from console import interrupt, words
+from console import cli_options, interrupt, words
 from pipeline.contract.rehearsal import FAULTS
 from pipeline.contract.stages import STAGES
 from pipeline.errors import EXIT_CANNOT_TELL, StageError, UserError
 
 _HOST_HELP = "'rehearsal', a host of hosts.toml, an ssh alias, or user@host:port"
-_COMMANDS = ("console", "rehearse", "status", "init", "run", "attach", "log", "stop", "config")
+_COMMANDS = ("console", "rehearse", "status", "init", "run", "attach", "log", "stop", "next", "free-gpus", "preflight", "config")
 _REPLACE_HELP = (
     "start from the preset again: each key of it that no --set names gets the preset's value; says what that changes, and keeps the copy "
     "before as settings.toml.NNN. To change single keys only: run STAGE --set A.B=C --replace-settings"
@@ -59,18 +59,18 @@ def parser() -> argparse.ArgumentParser:
     console.add_argument("--json", action="store_true", help=argparse.SUPPRESS)  # its refusal too is told as an object
     console.add_argument("host", metavar="HOST", help=_HOST_HELP)
     console.add_argument(
-        "--run", type=words.run_name, metavar="NAME", help="the run to watch; default: the one that is live, or the only one"
+        "--run", type=words.run_name, metavar="NAME", help="default: one whose transition is news, the live one, the only one"
     )
-    _screen_options(console)
+    cli_options.screen(console)
 
     rehearse = command("rehearse", "rehearse", "run the pipeline on a rehearsal host: this machine, SIMULATED GPUs, a tiny real model")
     rehearse.add_argument("--headless", action="store_true", help="without the screen")
-    rehearse.add_argument("--fault", metavar="NAME", type=words.fault, help=f"inject one: {', '.join(FAULTS)}")
+    rehearse.add_argument("--fault", metavar="NAME", type=words.fault, help=f"inject one: {', '.join(FAULTS)}; none clears it")
     rehearse.add_argument("--fresh", action="store_true", help="remove the rehearsal host of before, with its runs, and start anew")
     rehearse.add_argument("--limit", metavar="N", type=words.positive, help="only the first N prompts, or samples with --only extract")
     rehearse.add_argument("--only", choices=("extract",), help="only the extraction, on data that is ready-made")
     rehearse.add_argument("--stop", action="store_true", help="end the rehearsal host and what runs on it; its runs stay")
-    _screen_options(rehearse)
+    cli_options.screen(rehearse)
 
     status = command("status", "status", "show a host: GPUs, disk, stages")
     status.add_argument("host", metavar="HOST", help=_HOST_HELP)
@@ -108,6 +108,9 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--override", metavar="REASON", type=words.reason, help="go on with outdated or incomplete input; the reason is logged"
     )
+    run.add_argument(
+        "--override-gpus", metavar="REASON", type=words.reason, help="start it though its GPUs are not verified free; the reason is logged"
+    )
     run.add_argument("--interpreter", metavar="PATH", help="the Python on the host that runs the stage")
     run.add_argument("--detach", action="store_true", help="do not follow")
 
@@ -119,7 +122,7 @@ def parser() -> argparse.ArgumentParser:
     log = command("log", "log", "print the end of a stage's log")
     log.add_argument("host", metavar="HOST", help=_HOST_HELP)
     log.add_argument("--run", type=words.run_name, metavar="NAME", help="default: the run that is live, or the only one")
-    log.add_argument("--stage", type=words.stage, metavar="STAGE", help="default: the one that is live, or that started last")
+    log.add_argument("--stage", type=words.logged, metavar="STAGE", help="or transition, free-gpus; default: what is live, or started last")
     log.add_argument("--attempt", type=words.run_name, metavar="ID", help="default: the newest; each has a log of its own")
     log.add_argument("-n", dest="lines", metavar="N", type=words.positive, default=40, help="so many lines of it (default 40)")
     log.add_argument("--follow", action="store_true", help="and what comes to it, until the stage has ended")
@@ -130,17 +133,18 @@ def parser() -> argparse.ArgumentParser:
     stop.add_argument("--stage", required=True, type=words.stage, metavar="STAGE")
     stop.add_argument("--yes", action="store_true", help="do not ask")
 
+    text = "go to the next stage that needs the GPUs, step by proven step, after a typed phrase; or have the host do it by itself, armed"
+    cli_options.next_stage(command("next", "next", text), _HOST_HELP)
+
+    text = "show who holds a host's GPUs; free them after a typed phrase, with proof"
+    cli_options.free_gpus(command("free-gpus", "free_gpus", text), _HOST_HELP)
+
+    text = "look at everything that a stage needs, before anything expensive; starts nothing"
+    cli_options.preflight(command("preflight", "preflight", text), _HOST_HELP)
+
     config = command("config", "show_config", "print the resolved configuration and where each value comes from")
     config.add_argument("host", metavar="HOST", nargs="?", help="only this host")
     return top
-
-
-def _screen_options(command: argparse.ArgumentParser) -> None:
-    screen = command.add_argument_group("screen")
-    screen.add_argument("--read-only", action="store_true", help="only look: nothing can be started or stopped")
-    screen.add_argument("--theme", choices=("dark", "light", "mono"), help="default: dark, or mono where NO_COLOR is set")
-    screen.add_argument("--ascii", action="store_true", help="draw with ASCII characters only")
-    screen.add_argument("--no-mouse", action="store_true", help="leave the mouse to the terminal")
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -57,6 +57,7 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     python: str = "python3"
     """Interpreter (3.8 or newer) of the host program; stages have their own."""
     expected_gpus: int = 8
+    """0: none, so that nothing is verified before a stage that would need them."""
     gpu_uuids: tuple[str, ...] = ()
     """The GPUs that are meant; empty: any ``expected_gpus``."""
     interpreters: dict[str, str] = {}

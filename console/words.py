@@ -3,9 +3,10 @@
 import argparse
 import difflib
 
+from pipeline.contract import transition
 from pipeline.contract.layout import check_name
 from pipeline.contract.rehearsal import parse_fault
-from pipeline.contract.stages import STAGES
+from pipeline.contract.stages import ACTIONS, STAGES
 
 
 def positive(text: str) -> int:
@@ -37,7 +38,15 @@ def run_name(text: str) -> str:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
+def logged(text: str) -> str:
+    """A stage, or an action of the host: both leave a log."""
+    return text if text in ACTIONS else stage(text)
+
+
 def stage(text: str) -> str:
+    if text in ACTIONS:
+        command = "next" if text == transition.ACTION else text
+        raise argparse.ArgumentTypeError(f"{text} is no stage: see `eaglewatch {command} --help`, options --show and --cancel")
     if text not in STAGES:
         near = difflib.get_close_matches(text.lower(), STAGES, 1)
         hint = f"did you mean {near[0]!r}?" if near else f"the stages are {', '.join(STAGES)}"

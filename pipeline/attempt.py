@@ -10,7 +10,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from pipeline.attempt_locks import held_by_parent, same_file, take, take_outputs
@@ -23,6 +24,9 @@ from pipeline.host import claims, locks, procs, reserved
 from pipeline.host.spawn import ENV_DIRECTORY, ENV_STAGE_LOCK
 from pipeline.progress import Progress
 from pipeline.redaction import words
+
+Gate = Callable[[str, str], AbstractContextManager[dict[str, Any] | None]]
+"""Given an attempt and who starts it: the evidence about its GPUs, held while the attempt is being claimed; None: it needs none."""
 
 
 class Interrupted(StageError):  # noqa: N818 - it is no error
@@ -70,9 +74,12 @@ class Attempt:
 
 
 @contextlib.contextmanager
-def enter(run_directory: str, stage: str, outputs: Sequence[str], by: str | None = None) -> Iterator[Attempt]:
+def enter(
+    run_directory: str, stage: str, outputs: Sequence[str], by: str | None = None, gate: Gate = lambda _, __: contextlib.nullcontext()
+) -> Iterator[Attempt]:
     """Hold the stage and its output directories while the stage works.
 
+    ``gate`` is passed by a stage that is started by hand: what the host program launched has passed its own (``gpu_gate``).
     ``outputs`` are made (mode 0700) when missing. Signals only set ``Attempt.stop``; a second SIGINT ends the program as usual.
     Raises BusyError when somebody else holds the stage or an output, UserError when the run or the environment does not fit.
     """
@@ -86,7 +93,7 @@ def enter(run_directory: str, stage: str, outputs: Sequence[str], by: str | None
         if directory is not None:
             attempt = _launched(run_directory, stage, outputs, directory, lock_fd, held)
         else:
-            attempt = _by_hand(run_directory, stage, outputs, by or "hand: " + _who(), held)
+            attempt = _by_hand(run_directory, stage, outputs, by or "hand: " + _who(), held, gate)
         with _signals(attempt):
             os.environ[procs.COOKIE] = attempt.id  # children by exec carry it, so that they can be found and ended with the attempt
             code, error = EXIT_FAILED, None
@@ -131,7 +138,7 @@ def _launched(
     return attempt
 
 
-def _by_hand(run_directory: str, stage: str, outputs: Sequence[str], by: str, held: list[locks.Lock]) -> Attempt:
+def _by_hand(run_directory: str, stage: str, outputs: Sequence[str], by: str, held: list[locks.Lock], gate: Gate) -> Attempt:
     """A new attempt of this process; nothing is left behind when it is refused."""
     name = layout.new_attempt_id()
     stage_directory = layout.stage_dir(run_directory, stage)
@@ -153,7 +160,8 @@ def _by_hand(run_directory: str, stage: str, outputs: Sequence[str], by: str, he
         write_json(os.path.join(prepared, layout.IDENT), ident)
 
     try:
-        claims.claim(run_directory, spec, fill)
+        with gate(name, by) as gpus:
+            claims.claim(run_directory, spec if gpus is None else {**spec, "gpus": gpus}, fill)
     except OSError as error:
         raise StageError(f"{stage_directory}: cannot make an attempt directory: {error.strerror}") from None
     return Attempt(layout.attempt_dir(run_directory, stage, name), stage, True, by)

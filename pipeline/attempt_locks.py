@@ -34,9 +34,19 @@ def take(path: str, attempt: str, by: str, what: str, held: list[locks.Lock]) ->
             raise StageError(f"{what}: {error.strerror}; free some space") from None
         raise StageError(f"{path}: cannot lock: {error.strerror}; the run must lie on a file system with flock") from None
     if lock is None:
-        holder = locks.read_holder(path)
-        raise BusyError(f"{what} is held by {locks.describe_holder(holder)}; wait for it or stop it", holder)
+        raise _busy(path, what)
     held.append(lock)
+
+
+def check_not_held(path: str, what: str) -> None:
+    """Only look. Raises BusyError, which names the holder."""
+    if locks.is_held(path):
+        raise _busy(path, what)
+
+
+def _busy(path: str, what: str) -> BusyError:
+    holder = locks.read_holder(path)
+    return BusyError(f"{what} is held by {locks.describe_holder(holder)}; wait for it or stop it", holder)
 
 
 def held_by_parent(path: str, directory: str) -> bool:

@@ -5,7 +5,8 @@ import importlib
 import os
 import sys
 
-from pipeline import attempt, inputs, places, provenance, settings
+from pipeline import attempt, hand_gate, inputs, places, provenance, settings
+from pipeline.contract import preflight, transition
 from pipeline.contract.rehearsal import ENV_HOME
 from pipeline.contract.stages import STAGES
 from pipeline.errors import EXIT_DONE, StageError, UserError
@@ -13,8 +14,11 @@ from pipeline.visible import visible
 
 
 def run(argv: list[str] | None) -> int:
-    """Run one stage and return its exit code. Raises KeyboardInterrupt; a StageError is told in one line."""
-    arguments = _parser().parse_args(argv)
+    """Run one stage, or its preflight, and return the exit code. Raises KeyboardInterrupt; a StageError is told in one line."""
+    words = sys.argv[1:] if argv is None else argv
+    if words[:1] == [preflight.COMMAND]:
+        return importlib.import_module("pipeline.preflights.command").run(words[1:])
+    arguments = _parser().parse_args(words)
     try:
         _run(arguments)
     except StageError as error:
@@ -24,7 +28,11 @@ def run(argv: list[str] | None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m pipeline", description="Run one stage of a run on this machine.")
+    parser = argparse.ArgumentParser(
+        prog="python -m pipeline",
+        description="Run one stage of a run on this machine.",
+        epilog=f"{preflight.COMMAND} STAGE --run DIR looks at everything that a stage needs, and runs nothing.",
+    )
     stages = parser.add_subparsers(dest="stage", required=True, metavar="STAGE")
     for stage in STAGES.values():
         if stage.built:
@@ -33,12 +41,15 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_options(parser: argparse.ArgumentParser, stage: str) -> None:
-    """``--run``, ``--set`` and ``--override`` are every stage's; of the others each has those that the catalogue names."""
+    """``--run``, ``--set`` and ``--override`` are every stage's; of the others each has those that the catalogue or its GPUs call for."""
     parser.add_argument("--run", required=True, metavar="DIR", help="the run's directory, with its settings.toml")
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help=f"override a setting, e.g. {stage}.KEY=VALUE; repeatable"
     )
     parser.add_argument("--override", type=_reason, metavar="REASON", help="go on with outdated or incomplete input; the reason is logged")
+    if transition.needs_gpus(stage):
+        help_text = "started by hand: go on though its GPUs are not verified free; the reason is logged"
+        parser.add_argument(hand_gate.OPTION, type=_reason, metavar="REASON", help=help_text)
     for option in STAGES[stage].options:
         _OPTIONS[option](parser)
 
@@ -81,7 +92,8 @@ def _run(arguments: argparse.Namespace) -> None:
     stage = importlib.import_module(f"pipeline.stages.{arguments.stage}")
     if attempt.ENV_DIRECTORY not in os.environ:
         stage.check_interpreter()  # by hand: a start that cannot be is nothing to record
-    with attempt.enter(run_directory, arguments.stage, stage.outputs(resolved, run_directory)) as current:
+    gate = hand_gate.of(arguments.stage, resolved, run_directory, arguments)
+    with attempt.enter(run_directory, arguments.stage, stage.outputs(resolved, run_directory), gate=gate) as current:
         stage.check_interpreter()
         verifier = provenance.Verifier(resolved, run_directory)
         provenance.record(current, resolved, run_directory, arguments, verifier)

@@ -30,20 +30,24 @@ def check(attempt: Attempt, settings: Settings, run_directory: str, override: st
 
     Raises StageError when an override cannot be recorded: then it is not done either.
     """
-    stage = attempt.stage
-    resolved = run_settings.to_json(settings)
-    problems: list[Problem] = []
-    foreign = _foreign_data(settings, run_directory, resolved) if stage == "extract" else None
-    if foreign:
-        say(f"extract.data is {foreign}, which is not this run's prepare.output: nothing is known here of how it was made")
-    else:
-        sources = OUTPUTS[stage].inputs if stage in OUTPUTS else ()
-        found = outdated(run_directory, resolved, look=source_files.changed_content) if sources else {}
-        problems = [problem for source in sources for problem in _look_at(source, run_directory, resolved, found.get(source))]
-        problems += _other_verifier(stage, run_directory, resolved, verifier)
+    problems, note = find(attempt.stage, settings, run_directory, verifier)
+    if note:
+        say(note)
     settle(attempt, run_directory, override, problems)
     if override and not problems:
-        say(f"note: --override has nothing to override so far: the input of {stage} is complete and up to date, as far as it is known")
+        say(f"note: --override has nothing to override so far: the input of {attempt.stage} is complete and up to date, as far as is known")
+
+
+def find(stage: str, settings: Settings, run_directory: str, verifier: Verifier) -> tuple[list[Problem], str]:
+    """(what is not as it must be, a note): "" when there is nothing to note. Only a look."""
+    resolved = run_settings.to_json(settings)
+    foreign = _foreign_data(settings, run_directory, resolved) if stage == "extract" else None
+    if foreign:
+        return [], f"extract.data is {foreign}, which is not this run's prepare.output: nothing is known here of how it was made"
+    sources = OUTPUTS[stage].inputs if stage in OUTPUTS else ()
+    found = outdated(run_directory, resolved, look=source_files.changed_content) if sources else {}
+    problems = [problem for source in sources for problem in _look_at(source, run_directory, resolved, found.get(source))]
+    return problems + _other_verifier(stage, run_directory, resolved, verifier), ""
 
 
 def _foreign_data(settings: Settings, run_directory: str, resolved: dict[str, Any]) -> str | None:

@@ -47,9 +47,11 @@ def _record(attempt: Attempt, run_directory: str, reason: str, what: list[str]) 
 
 
 def _audit(attempt: Attempt, run_directory: str, reason: str, what: list[str]) -> None:
-    """A line in ``DATA/audit.jsonl``; a run that lies in no data directory has no such log."""
-    runs, run = os.path.split(run_directory)
-    if os.path.basename(runs) != os.path.basename(layout.runs_dir("")):
+    """A line in ``DATA/audit.jsonl``; a run that lies in no data directory, nor is a link into one, has no such log."""
+    here = os.path.basename(layout.runs_dir(""))
+    places = [os.path.split(path) for path in (run_directory, os.path.realpath(run_directory))]
+    runs, run = next((place for place in places if os.path.basename(place[0]) == here), ("", ""))
+    if not run:
         return
     line = {"what": "override", "run": run, "stage": attempt.stage, "attempt": attempt.id, "by": attempt.by}
     try:

@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline import hidden_states, layers, manifest
+from pipeline import disk, hidden_states, layers, manifest
 from pipeline.batches import Batch, batches_with, plan_batches
 from pipeline.checks_data import PreparedData, check_data
 from pipeline.checks_model import ModelInfo, check_model
@@ -69,11 +69,25 @@ def output_directory(settings: Settings, run_directory: str) -> str:
 
 def make_plan(settings: Settings, run_directory: str, limit: int | None, verify_only: bool = False) -> Plan:
     """Check model, data, layers and output directory. Raises UserError."""
-    extract = settings.extract
     model = check_model(resolve(run_directory, settings.model.path, "model.path"))
-    chosen, convention, states = layers.resolve(extract.layer_ids, extract.convention, model.num_layers)
+    layers.resolve(settings.extract.layer_ids, settings.extract.convention, model.num_layers)  # before the data, which takes longer
+    return plan_of(settings, run_directory, model, open_data(settings, run_directory, model), limit, verify_only)
+
+
+def open_data(settings: Settings, run_directory: str, model: ModelInfo) -> PreparedData:
+    """Every row looked at. Raises UserError."""
+    extract = settings.extract
     data = check_data(resolve(run_directory, extract.data, "extract.data"), model.vocab_size, extract.max_length_tokens)
     _check_positions(model, data)
+    return data
+
+
+def plan_of(
+    settings: Settings, run_directory: str, model: ModelInfo, data: PreparedData, limit: int | None, verify_only: bool = False
+) -> Plan:
+    """The plan for a model and data that were checked. Raises UserError."""
+    extract = settings.extract
+    chosen, convention, states = layers.resolve(extract.layer_ids, extract.convention, model.num_layers)
     output = output_directory(settings, run_directory)
     planned_bytes = sum(hidden_states.file_bytes(length, len(states), model.hidden_size) for length in data.lengths)
     wanted = manifest.describe(extract, model, data, chosen, convention, states, planned_bytes)
@@ -96,22 +110,24 @@ def _check_positions(model: ModelInfo, data: PreparedData) -> None:
         )
 
 
-def check_space(plan: Plan) -> None:
-    """Raise UserError when the disk cannot hold what is missing and keep the floor free."""
-    stat = os.statvfs(plan.output)
+def check_space(plan: Plan) -> tuple[int, int | None]:
+    """(free bytes, free inodes; None: the file system counts none). Raises UserError when the disk cannot hold what is missing."""
+    directory = disk.nearest(plan.output)
+    stat = os.statvfs(directory)
     free = stat.f_bavail * stat.f_frsize
     floor = plan.settings.extract.min_free_bytes
     need = plan.missing_bytes + floor
     if plan.missing and free < need:
         raise UserError(
-            f"extract.output: {plan.output} has {size(free)} free and the extraction needs {size(need)}: {size(plan.missing_bytes)} for "
+            f"extract.output: {directory} has {size(free)} free and the extraction needs {size(need)}: {size(plan.missing_bytes)} for "
             f"{len(plan.missing)} samples and {size(floor)} kept free (extract.min_free_bytes); free {size(need - free)} or more, "
             "or take fewer layers or a smaller extract.max_length_tokens"
         )
     if plan.missing and stat.f_files and stat.f_favail < len(plan.missing):
         raise UserError(
-            f"extract.output: {plan.output} has {stat.f_favail} inodes free and the extraction needs {len(plan.missing)}, one a sample"
+            f"extract.output: {directory} has {stat.f_favail} inodes free and the extraction needs {len(plan.missing)}, one a sample"
         )
+    return free, stat.f_favail if stat.f_files else None
 
 
 def _look_at_output(
@@ -121,6 +137,8 @@ def _look_at_output(
 
     Raises UserError when it is not this extraction's, or its manifest is damaged; ``verify_only`` leaves both to the check.
     """
+    if not os.path.lexists(output):  # the stage makes it before; whoever only looks does not
+        return None, {}, {}, None
     others = None
     try:
         with os.scandir(output) as entries:

@@ -8,23 +8,18 @@ import asyncio
 import io
 import os
 import pty
-import re
 import select
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import screenshots_actions
+from camera import ROOT, Camera
 from rich.console import Console
 from rich.text import Text
 
-if TYPE_CHECKING:
-    from console.tui.app import ConsoleApp
-
-ROOT = Path(__file__).resolve().parents[1]
 EAGLEWATCH = Path(sys.executable).with_name("eaglewatch")
 COLUMNS, ROWS = 120, 40
 
@@ -73,13 +68,6 @@ def save(name: str, title: str, text: str) -> None:
     print(path.relative_to(ROOT))
 
 
-def without_paths(svg: str) -> str:
-    """Where this machine keeps its files says nothing to others: replaced by paths of the same width, cut off where those were."""
-    for real, told in ((tempfile.gettempdir() + r"/tmp\w{8}", "/home/you/.local/state"), (re.escape(str(ROOT.parent)), "/opt/eaglewatch")):
-        svg = re.sub(real, lambda found, told=told: told[: len(found.group())].ljust(len(found.group()), "_"), svg)
-    return svg
-
-
 async def screens() -> None:
     """The console while it runs the rehearsal's pipeline, from the loading server to the last card. Raises RuntimeError when something
     does not come.
@@ -93,23 +81,8 @@ async def screens() -> None:
     audit.who = lambda: "you on laptop"  # pictures are for others
     app = ConsoleApp(Options("rehearsal", "rehearsal", start=CHAIN))
     async with app.run_test(size=(80, 24)) as pilot:
-
-        async def until(condition: Callable[[], object], what: str, limit_s: float = 300.0) -> None:
-            deadline = time.monotonic() + limit_s
-            while not condition():
-                if time.monotonic() > deadline:
-                    raise RuntimeError(f"{what}: not there after {limit_s:.0f} s")
-                await pilot.pause(0.05)
-
-        async def shoot(name: str, columns: int, rows: int, theme: str = "dark", wait_s: float = 1.0) -> None:
-            app.theme = theme
-            await pilot.resize_terminal(columns, rows)
-            await pilot.pause(wait_s)
-            app.tick()
-            await pilot.pause()
-            path = ROOT / "screenshots" / f"{name}.svg"
-            path.write_text(without_paths(app.export_screenshot(title="eaglewatch rehearse")), encoding="utf-8")
-            print(path.relative_to(ROOT))
+        camera = Camera(pilot, "eaglewatch rehearse")
+        until, shoot = camera.until, camera.shoot
 
         def done(stage: str) -> int:
             one = app.state.store.attempt(stage)
@@ -120,7 +93,7 @@ async def screens() -> None:
         await until(lambda: done("generate") >= 4, "the first answers")
         await shoot("generate-80x24", 80, 24, wait_s=0.2)
         await pilot.press("s")
-        await until(lambda: "the loss is taken" in _text(app), "a sample")
+        await until(lambda: "the loss is taken" in camera.text(), "a sample")
         await shoot("samples-80x24", 80, 24, wait_s=0.2)
         await pilot.press("escape")
         await shoot("generate-120x40", 120, 40, wait_s=0.2)
@@ -138,11 +111,6 @@ async def screens() -> None:
         app.leave()
 
 
-def _text(app: "ConsoleApp") -> str:
-    strips = app.screen._compositor.render_strips(app.size)
-    return "\n".join("".join(segment.text for segment in strip) for strip in strips)
-
-
 def main() -> None:
     (ROOT / "screenshots").mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as state:
@@ -157,6 +125,7 @@ def main() -> None:
         environment = {**os.environ, "XDG_STATE_HOME": state}
         save("rehearse", "eaglewatch rehearse --headless", capture(["rehearse", "--headless"], environment, 400))
         save("status", "eaglewatch status rehearsal", capture(["status", "rehearsal"], environment, 60))
+    screenshots_actions.main()
 
 
 if __name__ == "__main__":

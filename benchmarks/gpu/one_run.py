@@ -12,7 +12,7 @@ PROMPTS = 400
 RESPONSE_TOKENS = 256
 
 
-def make_model(directory: str) -> None:
+def make_model(directory: str, layers: int = 16) -> None:
     """A Qwen3-shaped model with random weights, and the rehearsal's tokenizer."""
     import torch
     from transformers import Qwen3Config, Qwen3ForCausalLM
@@ -23,7 +23,7 @@ def make_model(directory: str) -> None:
         "vocab_size": VOCABULARY,
         "hidden_size": 1536,
         "intermediate_size": 4096,
-        "num_hidden_layers": 16,
+        "num_hidden_layers": layers,
         "num_attention_heads": 12,
         "num_key_value_heads": 4,
         "head_dim": 128,
@@ -46,7 +46,7 @@ def write_prompts(path: Path) -> None:
             file.write(json.dumps({"id": f"q{number}", "messages": [{"role": "user", "content": text}]}) + "\n")
 
 
-def write_settings(run: Path, model: str) -> None:
+def write_settings(run: Path, model: str, response_tokens: int = RESPONSE_TOKENS) -> None:
     (run / "settings.toml").write_text(
         f"""[model]
 path = {json.dumps(model)}
@@ -60,7 +60,7 @@ stop_timeout_s = 60.0
 [generate]
 prompts = {json.dumps(str(run / "prompts.jsonl"))}
 greedy_holdout = 20
-max_response_tokens = {RESPONSE_TOKENS}
+max_response_tokens = {response_tokens}
 temperature = 0.8
 concurrency = 64
 [vocab]

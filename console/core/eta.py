@@ -29,6 +29,8 @@ def estimate(progress: Progress | None, mean: Rate) -> Eta:
         return Eta(None, why=progress.phase)
     if progress.done is None:
         return Eta(None, why="the stage does not say how much is done")
+    if progress.waits:
+        return Eta(None, why=progress.waits)
     if progress.first_boot_s is None:
         return Eta(None, why="before the first unit of this attempt")
     if progress.total_tokens is not None and progress.tokens is not None:

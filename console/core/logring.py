@@ -60,6 +60,10 @@ class LogRing:
         """Changes with everything that a screen could see."""
         self.lost_bytes = 0
         """Bytes that the host did not send because they came faster than the wire allows."""
+        self.names: dict[str, str] = {}
+        """Of attempts, for notes: the stage of each whose log was asked for."""
+        self._told = ""
+        """The attempt whose log was told to begin, before the first piece of it."""
         self._file: tuple[str, int] | None = None
         self._next_byte: int | None = None
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -107,10 +111,11 @@ class LogRing:
             return
         file = (reading.text(piece, "attempt"), reading.count(piece, "inode") or 0)
         start, end = reading.count(piece, "offset"), reading.count(piece, "end")
-        if self._file is None and start:
+        begun, self._told = self._told == file[0] and bool(file[0]), ""
+        if self._file is None and start and not begun:
             self.note(f"{fmt.size(start)} of the log before this line stay on the host")
         elif self._file is not None and file != self._file:
-            self.note("here another file begins" if file[0] == self._file[0] else f"here the log of attempt {file[0] or 'unknown'} begins")
+            self.note("here another file begins" if file[0] == self._file[0] else f"here the log of {self._named(file[0])} begins")
         elif start is not None and self._next_byte is not None and start < self._next_byte:
             self.note("the file was cut on the host, and begins anew")
         elif start is not None and self._next_byte is not None and start > self._next_byte:
@@ -119,6 +124,13 @@ class LogRing:
             self.note(f"{fmt.size(lost)} not shown: they came faster than the wire carries; the file on the host has them")
         self._file, self._next_byte = file, end
         self.feed(data)
+
+    def begin(self, attempt: str) -> None:
+        """Another attempt's log is followed from here on, though nothing of it is here yet."""
+        if self._file is not None and self._file[0] and self._file[0] != attempt:
+            self.note(f"here the log of {self._named(attempt)} begins")
+            self._file, self._next_byte = None, None
+            self._told = attempt
 
     def note(self, text: str) -> None:
         """Add a line of our own; an unfinished line ends before it."""
@@ -148,6 +160,10 @@ class LogRing:
             return now
         lines = held.lines(start, now.first) + now.lines(now.first, now.end)
         return Frozen(now.end - len(lines), lines, self._has_open)
+
+    def _named(self, attempt: str) -> str:
+        stage = self.names.get(attempt)
+        return (f"{stage}, " if stage else "") + f"attempt {attempt or 'unknown'}"
 
     def _append(self, line: str) -> None:
         self._lines.append(line)

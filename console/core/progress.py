@@ -5,11 +5,14 @@ from typing import Any
 import msgspec
 
 from console.core import reading, sanitize
+from pipeline.contract import telemetry
 
 _MAX_FACT_CHARS = 120
 OK, WARN, BAD = "ok", "warn", "bad"
 """Levels of a fact, as ``pipeline.progress`` has them."""
 MAX_FACTS = 8
+WAITING = "WAITING"
+"""The word for a stage that cannot work now."""
 OF_THE_MOMENT = frozenset(("in flight", "server", "answers", "requests", "cache in use", "speed"))
 """Labels of the facts that generate and serve tell of the present moment; what they have counted stays true."""
 
@@ -59,6 +62,12 @@ class Progress(msgspec.Struct, frozen=True):
     """When it answered last."""
     held_out_total: int | None = None
     """How many of ``total`` are held out for the evaluation; None where the stage does not tell."""
+
+    @property
+    def waits(self) -> str:
+        """What keeps it from working now, as it says itself: a server that is gone or hangs. Empty when nothing does."""
+        bad = [fact.text for fact in self.facts if fact.label == "server" and fact.level == BAD]
+        return f"server {bad[0]}" if bad and self.phase == telemetry.STEADY else ""
 
 
 def parse_progress(source: dict[str, Any] | None) -> Progress | None:

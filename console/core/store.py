@@ -66,8 +66,9 @@ class Store:
         return next((each for each in (one, one.refused if one else None) if each is not None and each.id == attempt), None)
 
     def rate_now(self, attempt: Attempt) -> Rate:
+        """Not measured while the attempt says that it can only wait: the last minute's speed is none of now."""
         meter = self._meters.get((attempt.stage, attempt.id))
-        return meter.now() if meter else NO_RATE
+        return NO_RATE if meter is None or (attempt.progress and attempt.progress.waits) else meter.now()
 
     def rate_mean(self, attempt: Attempt) -> Rate:
         meter = self._meters.get((attempt.stage, attempt.id))

@@ -4,7 +4,8 @@ from typing import Any
 
 import msgspec
 
-from console.core import attempt, control, reading, sanitize
+from console.core import action, attempt, control, reading, sanitize
+from console.core.action import Action
 from console.core.attempt import Attempt
 from console.core.control import Control
 from console.core.reading import Reading
@@ -104,6 +105,12 @@ class HostView(msgspec.Struct, frozen=True):
     dropped_frames: int | None
     broken: str = ""
     """What the host program could not make, and why; empty when nothing is told."""
+    actions: dict[str, Action] = {}
+    """How the host's actions stand: what lives, else the newest."""
+    baseline_accepted: dict[str, int] = {}
+    """Bytes by UUID that idle GPUs may hold: accepted by the operator for the watched run."""
+    baseline_recorded: dict[str, int] = {}
+    """Bytes by UUID that provably idle GPUs held, recorded since the host's boot."""
 
     def age_s(self, fact_boot_s: float | None, frame_age_s: float | None) -> float | None:
         """Age of a fact in this frame, given the frame's own age; None when either time is unknown, or the fact is from the future."""
@@ -144,6 +151,9 @@ def parse(frame: Any) -> HostView | None:
         consoles=reading.count(frame, "consoles"),
         control=control.parse(frame.get("control")),
         dropped_frames=reading.count(dropped, "frames"),
+        actions=action.parse_all(reading.mapping(frame, "actions")),
+        baseline_accepted=action.baseline(reading.mapping(frame, "baseline_accepted")),
+        baseline_recorded=action.baseline(reading.mapping(frame, "baseline_recorded")),
         broken=sanitize.line("; ".join(str(one) for one in (reading.sequence(frame, "broken") or [])[:_MAX_BROKEN]), 500),
     )
 

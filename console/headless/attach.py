@@ -5,7 +5,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from console.config import Host
-from console.core import runs
+from console.core import runs, transition_live, transition_next
 from console.core.attempt import Attempt
 from console.core.runs import Listed
 from console.headless import hosts, outcome
@@ -27,6 +27,10 @@ async def _attach(arguments: argparse.Namespace, host: Host, output: Output) -> 
         await session.watch(run)
         one = choose_attempt(session, arguments.host, run, arguments.stage)
         followed = Followed(arguments.host, run, one.stage, one.id)
+        way = transition_next.live(session.store.view, run)
+        if way is not None:
+            seen = f"eaglewatch next {arguments.host} --run {run} --show"
+            output.say(f"eaglewatch: a transition of run {run} goes on beside it ({transition_live.standing(way)}): {seen}")
         if one.refused is not None:
             why = one.refused.why or outcome.words(one.refused)
             output.say(f"eaglewatch: the last launch of {one.stage} was refused: {why}; what follows is of the one before it")

@@ -11,7 +11,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,12 +37,14 @@ def record(what: str, **fields: Any) -> None:
 
 
 @contextlib.contextmanager
-def action(what: str, **fields: Any) -> Iterator[dict[str, Any]]:
+def action(what: str, asked: Mapping[str, Any] | None = None, /, **fields: Any) -> Iterator[dict[str, Any]]:
     """Recorded before the block asks for it, and after: the block puts ``reply`` and what else it was told into what it gets.
+
+    ``asked`` is told with the question only.
 
     An error, or an interrupt before the answer, is recorded too. Raises FailedError, before the block.
     """
-    record(what, **fields, reply=None)
+    record(what, **fields, **(asked or {}), reply=None)
     told: dict[str, Any] = {"reply": None}
     try:
         yield told

@@ -5,10 +5,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from console.core import chain, service
+from console.core import chain, service, transition_live, transition_next
 from console.core.attempt import Attempt
 from console.core.chain import Step
-from console.headless import launching, outcome, starting, stopping
+from console.headless import actions, freeing, launching, outcome, starting, stopping, transitions
+from console.headless.actions import Following
 from console.headless.follow import Followed, Follower
 from console.headless.launching import Order
 from console.headless.output import Output, Result
@@ -62,6 +63,9 @@ class Runner:
     async def _steps(self) -> Result:
         while not self._session.over:
             self._follow_live()
+            if transition_next.live(self._session.store.view, self._plan.run) is not None:
+                await self._session.wait(_LOOK_S)  # whoever confirmed it: the host takes the steps
+                continue
             step = chain.next_step(self._session.store.view, self._plan.through, self._forgiven)
             if step.kind == "finished" or step.kind == "failed":
                 if self._followers:
@@ -70,13 +74,15 @@ class Runner:
             if step.kind == "wait":
                 await self._session.wait(_LOOK_S)
             else:
-                self._output.say(f"eaglewatch: {step.kind} {step.stage}: {step.why}")
-                await (self._start if step.kind == "start" else self._stop)(step)
+                stopped = await (self._start if step.kind == "start" else self._make_room)(step)
+                if stopped is not None:
+                    return stopped
         return self._left(self._session.now().words)
 
     async def _start(self, step: Step) -> None:
         plan, stage, store = self._plan, step.stage, self._session.store
         before = store.attempt(stage)
+        self._output.say(f"eaglewatch: start {stage}: {step.why}")
         await starting.check(self._session, plan.host, plan.run, stage, plan.resolved)
         try:
             followed = await launching.launch(
@@ -88,11 +94,42 @@ class Runner:
         while not chain.told(step, before, store.attempt(stage)) and not self._session.over:
             await self._session.wait(_LOOK_S)
 
+    async def _make_room(self, step: Step) -> Result | None:
+        """From the answers to the stage that needs the server's GPUs, as one transition of the host: it frees and verifies them between.
+
+        What it came to, when it is not done. Raises StageError.
+        """
+        plan, session = self._plan, self._session
+        wanted = transition_next.of(session.store.view, plan.resolved, transition_next.BEFORE)
+        if isinstance(wanted, str):
+            return await self._stop(step)
+        interpreters = {stage: plan.interpreter_of(stage) for stage in wanted.stages}
+        made = await transitions.plan(session, session.host, freeing.label_of(plan.host), plan.run, wanted, interpreters)
+        self._output.say(
+            f"eaglewatch: {step.why}: {wanted.words}; stops {made.service or 'nothing'}; confirmed by this command: {made.phrase_now}"
+        )
+        attempt = await transitions.launch(session, plan.host, plan.run, made, False, made.phrase_now)
+        following = Following(session, self._output, transitions.way(plan.host, plan.run))
+        task = asyncio.ensure_future(following.to_the_end(plan.run, attempt))
+        try:
+            while not task.done():
+                self._follow_live()
+                await session.wait(_LOOK_S)
+            end = task.result()
+        finally:
+            task.cancel()
+        after = chain.next_step(session.store.view, plan.through, self._forgiven)
+        if end.done or after.kind == "failed":  # a stage that ended badly is told as that
+            return None
+        code = actions.exit_code(end.done, end.state, await following.receipt(plan.run, attempt))
+        return self._ended(code or EXIT_CANNOT_TELL, f"transition: {end.line}")
+
     async def _stop(self, step: Step) -> None:
         """Stop a service, and wait until it has ended."""
         plan, one = self._plan, self._session.store.attempt(step.stage)
         if one is None:
             return
+        self._output.say(f"eaglewatch: stop {step.stage}: {step.why}")
         await stopping.ask(self._session, plan.host, plan.run, one)
         await Follower(self._session, Followed(plan.host, plan.run, step.stage, one.id), self._output).watch()
 
@@ -137,6 +174,8 @@ class Runner:
 
     def _what_goes_on(self) -> str:
         words = [f"{one.stage} ({service.word(one)})" if STAGES[one.stage].service else one.stage for one in self._live()]
+        way = transition_next.live(self._session.store.view, self._plan.run)
+        words += [f"the transition ({transition_live.standing(way)})"] if way is not None else []
         goes_on = f"{' and '.join(words)} {'go' if len(words) > 1 else 'goes'} on" if words else "nothing of it runs now"
         return f"{goes_on}; to go on from here: {self._plan.again}"
 

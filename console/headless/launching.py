@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from console.core import reading, sanitize
 from console.core.attempt import holder_text
-from console.headless import audit, run_settings
+from console.headless import audit, gpu_evidence, run_settings
 from console.headless.follow import Followed, attach_command
 from console.headless.output import CannotTellError, FailedError, Output
 from console.headless.run_settings import Wanted
@@ -26,6 +26,8 @@ class Order:
     stage: str
     interpreter: str
     args: list[str]
+    override_gpus: str | None = None
+    """The reason to launch it though its GPUs are not verified free. Outdated input has its own, among ``args``."""
 
 
 async def put_settings(session: Session, host: str, run: str, wanted: Wanted, replace: bool, hint: str = "") -> list[str]:
@@ -109,7 +111,8 @@ async def _spec_asked(session: Session, order: Order, attempt: str) -> dict[str,
 
 def _asked(order: Order, copy: HostCopy | None) -> dict[str, Any]:
     """What makes two launches of a stage the same one."""
-    return {"interpreter": order.interpreter, "args": order.args, "settings_sha256": copy.sha256 if copy else None}
+    override = {"override_gpus": order.override_gpus} if order.override_gpus else {}
+    return {"interpreter": order.interpreter, "args": order.args, "settings_sha256": copy.sha256 if copy else None, **override}
 
 
 def _different(there: dict[str, Any], here: dict[str, Any]) -> list[str]:
@@ -162,25 +165,47 @@ async def _claimed(session: Session, order: Order, attempt: str) -> bool:
 
 async def _send(session: Session, order: Order, pending: audit.Pending, output: Output) -> Followed:
     noted = {"host": order.host, "run": order.run, "stage": order.stage, "attempt": pending.attempt}
-    audit.record("launch", **noted, interpreter=order.interpreter, args=order.args, reply=None)
+    noted |= {"override_gpus": order.override_gpus} if order.override_gpus else {}
+    env = await asyncio.to_thread(checkout.to_environment)
+    gpus = {"expected_gpus": session.host.expected_gpus, "gpu_uuids": list(session.host.gpu_uuids)}
     try:
-        told = await asyncio.to_thread(checkout.to_environment)
-        reply = await session.link.launch(order.run, order.stage, pending.attempt, order.interpreter, order.args, told, audit.who())
+        with audit.action("launch", {"interpreter": order.interpreter, "args": order.args}, **noted) as told:
+            reply = await session.link.launch(
+                order.run,
+                order.stage,
+                pending.attempt,
+                order.interpreter,
+                order.args,
+                env,
+                audit.who(),
+                gpus=gpus,
+                override=order.override_gpus,
+            )
+            told |= {"reply": reading.text(reply, "state"), "existing": reading.flag(reply, "existing")}
     except RemoteError as error:
-        audit.record("launch", **noted, reply=f"error: {error}")
         if isinstance(error, AgentError) and not error.unanswered:
             pending.settle()
+        if error.kind == errors.GPUS:
+            raise GpusHeldError(order.host, error) from None
         raise
-    state = reading.text(reply, "state")
-    audit.record("launch", **noted, reply=state, existing=reading.flag(reply, "existing"))
     pending.settle()
     followed = Followed(order.host, order.run, order.stage, pending.attempt)
-    _tell(reply, state, followed, output)
+    _tell(reply, told["reply"], followed, output)
+    await gpu_evidence.tell(session, followed, output)
     return followed
 
 
 class HeldError(UserError):
     """Somebody else runs the stage."""
+
+
+class GpusHeldError(UserError):
+    """The host's gate: what the stage needs is not verified free. Nothing was claimed. ``line`` names the holders."""
+
+    def __init__(self, host: str, error: RemoteError):
+        ways = f"who holds them: eaglewatch free-gpus {host} --plan; to start it all the same: --override-gpus REASON, which is logged"
+        super().__init__(f"{error.message}; {ways}")
+        self.line = error.message
 
 
 def held(host: str, run: str, stage: str, by: str) -> HeldError:

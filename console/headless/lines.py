@@ -5,7 +5,7 @@ from typing import Any
 
 from console.core import counted, fmt, service
 from console.core.attempt import Attempt
-from console.core.progress import Progress
+from console.core.progress import WAITING, Progress
 from console.core.rates import NO_RATE, Rate
 from console.core.reading import Reading
 from console.core.store import Store
@@ -172,6 +172,7 @@ def state_words(attempt: Attempt) -> str:
     phase = attempt.progress.phase.upper() if attempt.progress else ""
     if attempt.live and STAGES[attempt.stage].service:
         return service.word(attempt)
+    phase = WAITING if attempt.progress and attempt.progress.waits else phase
     return phase if attempt.state == telemetry.RUNNING and phase else state_word(attempt.stage, attempt.state, attempt.outdated)
 
 

@@ -8,10 +8,12 @@ from typing import Any
 from console.config import Host
 from console.core.attempt import Attempt
 from console.core.logring import LogRing, Note
-from console.headless import hosts
+from console.headless import actions, hosts
 from console.headless.attach import choose_attempt, choose_run
 from console.headless.output import CannotTellError, Output, Result
 from console.headless.session import Session
+from pipeline.contract import layout
+from pipeline.contract.stages import ACTIONS
 from pipeline.errors import EXIT_CANNOT_TELL, EXIT_DONE, UserError
 
 _BYTES_A_LINE, _MOST_BYTES = 256, 4 << 20
@@ -30,12 +32,7 @@ async def _log(arguments: argparse.Namespace, host: Host, output: Output) -> int
     printer = _Printer(output, arguments.lines)
     async with Session(host, output, arguments.run, on_log=printer.take) as session:
         await session.connect()
-        run = arguments.run or choose_run(await session.runs(), arguments.host, arguments.stage)
-        await session.watch(run)
-        stage, attempt = arguments.stage, arguments.attempt
-        if attempt is None:
-            one = choose_attempt(session, arguments.host, run, stage)
-            stage, attempt = one.stage, one.id
+        run, stage, attempt = await _which(session, arguments)
         output.say(f"eaglewatch: log of {stage} of run {run} on {arguments.host}, attempt {attempt}")
         offset = -min(max(1 << 16, arguments.lines * _BYTES_A_LINE), _MOST_BYTES)
         reply = await session.link.request("tail", run=run, stage=stage, attempt=attempt, offset=offset, follow=False)
@@ -48,12 +45,38 @@ async def _log(arguments: argparse.Namespace, host: Host, output: Output) -> int
         return code
 
 
+async def _which(session: Session, arguments: argparse.Namespace) -> tuple[str, str, str]:
+    """Run, stage (or action) and attempt. Raises UserError."""
+    if arguments.attempt is not None:
+        await session.watch(arguments.run)
+        return arguments.run, arguments.stage, arguments.attempt
+    if arguments.stage in ACTIONS:
+        await session.watch(arguments.run)
+        action = actions.newest(session, arguments.stage)
+        if action is None or (arguments.run is not None and action.run not in (None, arguments.run)):
+            of = f"of run {arguments.run} on {arguments.host}" if arguments.run else f"on {arguments.host} outside runs"
+            hint = "" if arguments.run else "; for one of a run: --run NAME"
+            raise UserError(f"no {arguments.stage} {of}, as far as the host keeps record{hint}")
+        return action.run or layout.HOST_RUN, arguments.stage, action.attempt.id
+    run = arguments.run or choose_run(await session.runs(), arguments.host, arguments.stage)
+    await session.watch(run)
+    one = choose_attempt(session, arguments.host, run, arguments.stage)
+    return run, one.stage, one.id
+
+
+def _standing(session: Session, stage: str) -> Attempt | None:
+    if stage not in ACTIONS:
+        return session.store.attempt(stage)
+    action = actions.newest(session, stage)
+    return action.attempt if action is not None else None
+
+
 async def _follow(session: Session, run: str, stage: str, attempt: str, printer: "_Printer") -> int:
     """Until the attempt has ended and all of its log is printed, or it is interrupted, which is a normal end."""
     await session.link.tail(run, stage, attempt, printer.end, True)
     try:
         while not session.over:
-            one = session.store.attempt(stage)
+            one = _standing(session, stage)
             over = one is None or one.id != attempt or (one.ended and printer.end >= (one.log_bytes or 0))
             printer.flush(last=over)
             if over:

@@ -14,6 +14,7 @@ from console.headless.output import CannotTellError, Output, Result
 from console.headless.rehearse_settings import LIMIT, RUN
 from console.headless.run_settings import Wanted
 from console.headless.session import FRAME_S, Session
+from pipeline.contract.rehearsal import NO_FAULT, set_fault
 from pipeline.contract.stages import STAGES
 from pipeline.errors import EXIT_DONE, EXIT_FAILED, UserError
 
@@ -25,6 +26,8 @@ def command(arguments: argparse.Namespace, output: Output) -> "int | Coroutine[A
     if arguments.stop:
         return _stop(output)
     running = hosts.start_rehearsal(output, arguments.fresh, arguments.fault)
+    if arguments.fault is None and (still := set_fault(running.home)):
+        output.say(f"eaglewatch: fault {still} is still set; to clear it: eaglewatch rehearse --headless --fault {NO_FAULT}")
     if arguments.only is not None:
         return rehearse_extract.rehearse(arguments, running, output)
     return _rehearse(arguments, running, wanted_settings(running, arguments.limit), output)
@@ -53,7 +56,7 @@ async def _rehearse(arguments: argparse.Namespace, running: "RehearsalHost", wan
         await session.frame_of(RUN)
         resolved = await rehearse_settings.put(session, wanted, arguments.limit)
         await _told_of_settings(session)
-        if arguments.fault is not None and _is_done(session):
+        if arguments.fault not in (None, NO_FAULT) and _is_done(session):
             raise UserError("the rehearsal is done already, so no fault can strike it; add --fresh to start anew")
         again = "eaglewatch rehearse --headless" + (f" --limit {arguments.limit}" if arguments.limit else "")
         plan = Plan(REHEARSAL, RUN, lambda _stage: host.interpreters[EVERY_STAGE], again, resolved)

@@ -12,7 +12,7 @@ from console.headless.launching import Order
 from console.headless.output import Output
 from console.headless.run_settings import Wanted
 from console.headless.session import FRAME_S, Session
-from pipeline.contract.rehearsal import extract_only_settings_file
+from pipeline.contract.rehearsal import NO_FAULT, extract_only_settings_file
 from pipeline.errors import UserError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ async def rehearse(arguments: argparse.Namespace, running: "RehearsalHost", outp
         if one is not None and one.live:
             output.say(f"eaglewatch: the rehearsal's {STAGE} runs already (attempt {one.id} by {one.by}); following it")
         elif one is not None and covers(one, arguments.limit):
-            if arguments.fault is not None:
+            if arguments.fault not in (None, NO_FAULT):
                 raise UserError(f"the rehearsal's {STAGE} is done already, so no fault can strike it; add --fresh to start anew")
             output.say(f"eaglewatch: the rehearsal's {STAGE} is done already; --fresh starts anew")
         else:

@@ -13,7 +13,7 @@ from console.headless.launching import HostCopy, Order
 from console.headless.output import CannotTellError, Output, Result
 from console.headless.run_settings import Wanted
 from console.headless.session import FRAME_S, Session
-from pipeline.contract import telemetry
+from pipeline.contract import telemetry, transition
 from pipeline.contract.stages import STAGES
 from pipeline.errors import EXIT_DONE, UserError
 
@@ -36,13 +36,13 @@ async def _run(arguments: argparse.Namespace, host: Host, wanted: Wanted | None,
         copy = await launching.host_copy(session, run)
         wanted = wanted or _changed_copy(arguments, copy)
         interpreter = arguments.interpreter or hosts.interpreter_of(host, stage) or ""
-        order = Order(name, run, stage, interpreter, stage_arguments(arguments))
+        order = Order(name, run, stage, interpreter, stage_arguments(arguments), arguments.override_gpus)
         followed = await launching.live_attempt(session, order, copy, wanted, output)
         if followed is None:
             if not interpreter:
-                await _choose(session, arguments, host)
+                await no_interpreter(session, arguments, host)
             resolved = _resolved(copy, wanted)
-            await starting.check(session, name, run, stage, resolved)
+            await starting.check(session, name, run, stage, resolved, gpus_overridden=bool(order.override_gpus))
             if not (arguments.override or arguments.verify):
                 starting.check_sources(session, name, run, stage, resolved)
             if wanted is not None:
@@ -99,6 +99,8 @@ def stage_arguments(arguments: argparse.Namespace) -> list[str]:
 
 def _check_options(arguments: argparse.Namespace) -> None:
     """Raise UserError for an option that the stage does not have; it names those that have it."""
+    if arguments.override_gpus and not transition.needs_gpus(arguments.stage):
+        raise UserError(f"--override-gpus: {arguments.stage} needs no GPUs for itself, so nothing keeps it from starting there")
     for option in _given(arguments):
         if option not in STAGES[arguments.stage].options:
             having = ", ".join(stage.name for stage in STAGES.values() if option in stage.options)
@@ -125,7 +127,7 @@ def _changed_copy(arguments: argparse.Namespace, copy: HostCopy | None) -> Wante
     return run_settings.from_text(there or "", origin, arguments.overrides)
 
 
-async def _choose(session: Session, arguments: argparse.Namespace, host: Host) -> NoReturn:
+async def no_interpreter(session: Session, arguments: argparse.Namespace, host: Host) -> NoReturn:
     """Never chooses: raises UserError with the interpreters that the host has, and the lines for hosts.toml. RemoteError."""
     stage = arguments.stage
     reply = await session.link.request("interpreters", SURVEY_S)

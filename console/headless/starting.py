@@ -12,10 +12,13 @@ RELEASE_S = 20.0
 """So long after its end a server of ours may still be in the host's list, or its memory in the readings."""
 
 
-async def check(session: Session, host: str, run: str, stage: str, resolved: dict[str, Any]) -> None:
+async def check(session: Session, host: str, run: str, stage: str, resolved: dict[str, Any], gpus_overridden: bool = False) -> None:
     """Raises UserError with the reason why the stage cannot start, as the console gives it; CannotTellError where the host does not tell
     which servers it runs; RemoteError. The session has a frame about the run. ``resolved``: the run's settings by section.
+    ``gpus_overridden``: who holds the GPUs is left to the host's gate, which logs it.
     """
+    if gpus_overridden:
+        return _raise(host, run, stage, gates.start(session.store.view, stage, resolved, gpus_overridden=True))
     if STAGES[stage].gpus == gates.ALL_GPUS and not await session.until(lambda: _servers_told(session), FRAME_S):
         raise CannotTellError(f"{host}: which servers run there was not told within {FRAME_S:.0f} s, so one may hold the GPUs")
     reason = gates.start(session.store.view, stage, resolved)
@@ -25,8 +28,12 @@ async def check(session: Session, host: str, run: str, stage: str, resolved: dic
     if reason is None:
         return await check_other_runs(session, host, run, stage)
     busy = gates.in_the_way(session.store.view, stage)
-    hint = f": eaglewatch stop {host} --run {run} --stage {busy}" if busy else ""
-    raise UserError(f"{stage} of run {run} on {host} was not started: {gates.for_host(reason, host)}{hint}")
+    _raise(host, run, stage, reason, f": eaglewatch stop {host} --run {run} --stage {busy}" if busy else "")
+
+
+def _raise(host: str, run: str, stage: str, reason: str | None, hint: str = "") -> None:
+    if reason is not None:
+        raise UserError(f"{stage} of run {run} on {host} was not started: {gates.for_host(reason, host)}{hint}")
 
 
 async def check_other_runs(session: Session, host: str, run: str, stage: str) -> None:

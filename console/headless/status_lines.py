@@ -1,8 +1,10 @@
 """A host at one glance: as a table, as one line, and as an object."""
 
+import time
 from typing import Any
 
-from console.core import fmt, sanitize
+from console.core import fmt, free_live, free_memory, receipt_age, sanitize, transition_live
+from console.core.action import Action
 from console.core.gates import for_host
 from console.core.reading import Reading
 from console.core.servers import Server
@@ -10,6 +12,7 @@ from console.core.store import Store
 from console.core.views import Gpu, GpuProcess, HostView
 from console.headless import outcome
 from console.headless.lines import LinkNow, done_words, fact_words, gpu_summary, gpu_words, link_json, state_words
+from pipeline.contract import transition
 
 _METRICS = ("total_bytes", "used_bytes", "reserved_bytes", "util_pct", "power_w", "temp_c", "sm_mhz")
 _SHOWN_HOLDERS, _NAME_CHARS = 3, 40
@@ -31,7 +34,25 @@ def table(store: Store, host: str, link: LinkNow, runs: list[str]) -> list[str]:
         for stage, words, facts in _stages(store):
             rows += [f"  {stage}  {words}", *(f"      {fact}" for fact in facts)]
         rows += ["  nothing of it was launched yet"] if view.run.exists and view.stages == {} else []
-    return rows + _servers(view, host) + [f"{'runs: ' if number == 0 else '      '}{run}" for number, run in enumerate(runs)]
+    rows += _servers(view, host)
+    rows += [action_line(view, name, host, link) for name in view.actions]
+    return rows + [f"{'runs: ' if number == 0 else '      '}{run}" for number, run in enumerate(runs)]
+
+
+def action_line(view: HostView, name: str, host: str, link: LinkNow) -> str:
+    """How one of the host's actions stands or, with its age, what its newest came to, and the command that shows all of it."""
+    one = view.actions[name]
+    run = f" --run {one.run}" if one.run else ""
+    words, command = free_live.standing(one), f"eaglewatch free-gpus {host}{run} --show"
+    if name == transition.ACTION:
+        words, command = transition_live.standing(one), f"eaglewatch next {host}{run} --show"
+    now_s = time.time()
+    when = "" if one.live_now else f"{_ended(view, one, link).words(now_s, time.localtime(now_s).tm_gmtoff)}: "
+    return f"{name}: {when}{words}; all of it: {command}"
+
+
+def _ended(view: HostView, one: Action, link: LinkNow) -> receipt_age.Ended:
+    return receipt_age.of(one.told, one, view, link.frame_age_s)
 
 
 def line(store: Store, host: str, link: LinkNow) -> str:
@@ -82,6 +103,7 @@ def as_json(store: Store, host: str, link: LinkNow, runs: list[dict[str, Any]]) 
         "nvml": {"state": nvml.state, "detail": nvml.detail, "driver": nvml.driver, "age_s": _rounded(gpus_age)} if nvml else None,
         "servers": None if view.servers is None else [_server_json(one, host) for one in view.servers],
         "gpus": None if view.gpus is None else [_gpu_json(gpu, gpus_age, store.simulated) for gpu in view.gpus],
+        "actions": {name: _action_json(view, one, link) for name, one in view.actions.items()},
     }
 
 
@@ -96,15 +118,17 @@ def _gpu_rows(view: HostView, link: LinkNow) -> list[str]:
         used = _shown(gpu.used_bytes, fmt.mib) + ("" if gpu.reserve_apart is not False else " with reserve")
         rest = (gpu.util_pct, gpu.power_w, gpu.temp_c)
         numbers = [f"{value.value:.0f}" if value.value is not None else _short(value) for value in rest]
-        rows.append(f"{gpu.index:>4} {used:>16} {numbers[0]:>5} {numbers[1]:>6} {numbers[2]:>4}  {_holders(gpu)}")
+        rows.append(f"{gpu.index:>4} {used:>16} {numbers[0]:>5} {numbers[1]:>6} {numbers[2]:>4}  {_holders(gpu, view)}")
     driver = f", driver {view.nvml.driver}" if view.nvml and view.nvml.driver else ""
     rows.append(f"GPU readings {fmt.age(gpus.age_s)} old, NVML {gpus.state}{driver}{': ' + gpus.why if gpus.why else ''}")
     return rows
 
 
-def _holders(gpu: Gpu) -> str:
+def _holders(gpu: Gpu, view: HostView) -> str:
     if gpu.procs is None:
         return f"process list not read{': ' + gpu.error if gpu.error else ''}"
+    if not gpu.procs and free_memory.is_accepted(gpu.used_bytes.value, view.baseline_accepted.get(gpu.uuid)):
+        return free_memory.ACCEPTED
     shown = [f"pid {one.pid} {sanitize.line(one.name, _NAME_CHARS)}".strip() for one in gpu.procs[:_SHOWN_HOLDERS]]
     more = len(gpu.procs) - len(shown)
     return ", ".join(shown) + (f" and {more} more" if more > 0 else "") if shown else "nobody listed"
@@ -172,6 +196,12 @@ def _gpu_json(gpu: Gpu, age_s: float | None, simulated: bool) -> dict[str, Any]:
 def _server_json(one: Server, host: str) -> dict[str, Any]:
     keys = ("pid", "engine", "port", "model", "user", "ours", "run", "attempt", "up_s")
     return {**{key: getattr(one, key) for key in keys}, "how_to_stop": for_host(one.how_to_stop, host), "keeper": one.keeper}
+
+
+def _action_json(view: HostView, one: Action, link: LinkNow) -> dict[str, Any]:
+    when = {} if one.live_now else _ended(view, one, link).to_json()
+    standing = transition_live.standing(one) if one.attempt.stage == transition.ACTION else free_live.standing(one)
+    return {"run": one.run, "attempt": one.attempt.id, "state": one.attempt.state, "step": one.step or None, "line": standing, **when}
 
 
 def _process_json(process: GpuProcess) -> dict[str, Any]:

@@ -1,15 +1,13 @@
 """``eaglewatch stop``: say what will be stopped, ask, ask the host, and wait until it has ended."""
 
 import argparse
-import asyncio
-import sys
 from collections.abc import Coroutine
 from typing import Any
 
 from console.config import Host
-from console.core import fmt
+from console.core import fmt, gates, transition_live
 from console.core.attempt import Attempt
-from console.headless import hosts, outcome, stopping
+from console.headless import asking, hosts, outcome, stopping
 from console.headless.attach import choose_attempt
 from console.headless.follow import Followed, Follower, finish
 from console.headless.lines import done_words
@@ -21,7 +19,7 @@ from pipeline.errors import EXIT_DONE, UserError
 
 
 def command(arguments: argparse.Namespace, output: Output) -> Coroutine[Any, Any, int]:
-    if not arguments.yes and (sys.stdin is None or not sys.stdin.isatty()):
+    if not arguments.yes and not asking.can_ask():
         raise UserError("stop asks before it acts, and there is no terminal to ask on: add --yes")
     return _stop(arguments, hosts.find(arguments.host, output), output)
 
@@ -34,7 +32,9 @@ async def _stop(arguments: argparse.Namespace, host: Host, output: Output) -> in
         if not one.live:
             raise UserError(f"{one.stage} of run {arguments.run} on {arguments.host} does not run: {outcome.words(one)}")
         output.say(f"eaglewatch: stops {_what(session, one, arguments.run, arguments.host)}")
-        if not arguments.yes and not await _confirmed():
+        for line in _besides(session, one, arguments.run):
+            output.say(f"eaglewatch: {line}")
+        if not arguments.yes and not await asking.confirmed("Stop it?"):
             raise FailedError("nothing was stopped")
         state = await stopping.ask(session, arguments.host, arguments.run, one)
         followed = Followed(arguments.host, arguments.run, one.stage, one.id)
@@ -53,17 +53,12 @@ def _what(session: Session, one: Attempt, run: str, host: str) -> str:
     return f"{who}{f', {done_words(one)} done' if progress else ''}. What is finished stays"
 
 
-async def _confirmed() -> bool:
-    """Whether the operator types y. Waits on the descriptor, so that Ctrl-C still works."""
-    sys.stderr.write("Stop it? [y/N] ")
-    sys.stderr.flush()
-    loop, readable = asyncio.get_running_loop(), asyncio.Event()
-    loop.add_reader(sys.stdin.fileno(), readable.set)
-    try:
-        await readable.wait()
-    finally:
-        loop.remove_reader(sys.stdin.fileno())
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+def _besides(session: Session, one: Attempt, run: str) -> list[str]:
+    """What else the stop reaches: stages that work through this one, and a transition."""
+    live = [other for other in ((session.store.view.stages if session.store.view else None) or {}).values() if other.live]
+    using = [other.stage for other in live if STAGES[one.stage].service and STAGES[other.stage].gpus == gates.THROUGH_SERVER]
+    through = f"{', '.join(using)} works through it now, and fails unless it is started again" if using else ""
+    return [line for line in (through, transition_live.met_by_stop(session.store.view, run, one.stage)) if line]
 
 
 def _ended_by_itself(asked: str, ended: Result, stage: str) -> bool:

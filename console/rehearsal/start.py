@@ -81,7 +81,10 @@ def ensure_running(
             _run_module("pipeline.rehearsal.build", [home], "building the rehearsal", say)
             server = _start_server(home, idle_s)
         if fault is not None:
-            _run_module("pipeline.rehearsal.faults", [home, fault], "arming the fault", say)
+            armed = rehearsal.parse_fault(fault)
+            _run_module("pipeline.rehearsal.faults", [home, fault], "clearing the fault" if armed is None else "arming the fault", say)
+            if armed is not None:
+                say(f"fault {armed.name}: {rehearsal.FAULTS[armed.name]}; to clear it: eaglewatch rehearse --fault {rehearsal.NO_FAULT}")
     return _host(home, server)
 
 

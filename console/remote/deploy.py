@@ -3,12 +3,11 @@
 import functools
 import hashlib
 import importlib.metadata
-import io
-import zipfile
 from pathlib import Path
 from typing import NamedTuple
 
 import pipeline
+from pipeline.contract import bundle as packed
 from pipeline.errors import UserError
 
 SUFFIXES = (".py", ".toml", ".jsonl")
@@ -23,15 +22,14 @@ class Bundle(NamedTuple):
     @property
     def code(self) -> str:
         """The hash that names it everywhere: the first 16 hex digits."""
-        return self.sha256[:16]
+        return self.sha256[: packed.HASH_DIGITS]
 
 
 @functools.cache
 def bundle() -> Bundle:
     """The bundle of this installation, built once. Raises UserError when the installation is incomplete.
 
-    Entries are stored, not deflated: zlib's builds differ in their output, and the same code must have the same hash
-    on every operator's machine.
+    The same code has the same hash on every operator's machine.
     """
     return pack(files())
 
@@ -48,15 +46,7 @@ def files() -> dict[str, bytes]:
 
 
 def pack(content: dict[str, bytes]) -> Bundle:
-    """A zip that depends on names and bytes only: sorted, fixed times and modes."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-        for name in sorted(content):
-            entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
-            entry.external_attr = 0o100644 << 16
-            entry.create_system = 3  # Unix, on whatever system it is built
-            archive.writestr(entry, content[name])
-    data = buffer.getvalue()
+    data = packed.pack(content)
     return Bundle(data, hashlib.sha256(data).hexdigest())
 
 

@@ -25,14 +25,31 @@ class Requests:
         return await channel.request(op, max(0.1, deadline_s - boot_s()), **fields)
 
     async def launch(
-        self, run: str, stage: str, attempt: str, interpreter: str, args: list[str], env: dict[str, str], by: str, timeout_s: float = 90.0
+        self,
+        run: str,
+        stage: str,
+        attempt: str,
+        interpreter: str,
+        args: list[str],
+        env: dict[str, str],
+        by: str,
+        gpus: dict[str, Any],
+        override: str | None = None,
+        timeout_s: float = 90.0,
     ) -> dict[str, Any]:
         """Launch ``attempt`` (an id that the caller made). Raises RemoteError.
 
-        It is sent again after a lost connection: the same attempt id is the same launch, so it runs once.
+        ``gpus`` is which GPUs the host must have ({expected_gpus, gpu_uuids}): for a stage that needs them the host verifies them free
+        first, unless there is an ``override``, a reason. It is sent again after a lost connection: the same attempt id is the same
+        launch, so it runs once.
         """
-        fields = {"run": run, "stage": stage, "attempt": attempt, "interpreter": interpreter, "args": args, "env": env, "by": by}
+        fields: dict[str, Any] = {"run": run, "stage": stage, "attempt": attempt, "interpreter": interpreter, "args": args, "env": env}
+        fields |= {"by": by, "gpus": gpus} | ({} if override is None else {"override": override})
         return await self._insist("launch", timeout_s, fields)
+
+    async def act(self, run: str, action: str, attempt: str, order: dict[str, Any], by: str, timeout_s: float = 90.0) -> dict[str, Any]:
+        """Launch an action of the host as ``attempt``, sent again as ``launch`` is. Raises RemoteError."""
+        return await self._insist("launch", timeout_s, {"run": run, "stage": action, "attempt": attempt, "order": order, "by": by})
 
     async def stop(
         self, run: str, stage: str, attempt: str | None, by: str, grace_s: float | None = None, timeout_s: float = 60.0

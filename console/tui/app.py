@@ -6,11 +6,13 @@ import importlib
 import os
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from textual.app import App
 from textual.binding import Binding
+from textual.css.query import NoMatches
 from textual.filter import LineFilter, NoColor
 from textual.screen import Screen
 from textual.worker import Worker, WorkerState
@@ -19,9 +21,9 @@ from console.core import sanitize
 from console.tui import farewell, terminal, themes
 from console.tui.bindings import BY_ID, keys, reason
 from console.tui.endings import Endings
-from console.tui.messages import Broken, Changed, Ended, Problem, Said
+from console.tui.messages import MISTAKE, Broken, Changed, Ended, Problem, Said
 from console.tui.options import Clocks, Options
-from console.tui.palette import ActionProvider
+from console.tui.palette import ActionProvider, Palette
 from console.tui.screens.dashboard import Dashboard
 from console.tui.state import ConsoleState
 from console.tui.widgets.footer import KeyFooter
@@ -69,7 +71,7 @@ class ConsoleApp(App[farewell.Farewell]):
         for one in themes.themes():
             self.register_theme(one)
         self.theme = theme
-        for key, action in keys(self.state.read_only):
+        for key, action in keys():
             self.bind(key, f"perform('{action.id}')", show=False)
 
     # Life.
@@ -115,7 +117,8 @@ class ConsoleApp(App[farewell.Farewell]):
         for screen in self.screen_stack:
             draw = getattr(screen, "tick", None)
             if draw is not None and screen.is_mounted:
-                draw()
+                with suppress(NoMatches):  # while it is put together or taken down, not all its parts are there
+                    draw()
         if self.screen_stack and isinstance(self.screen, Dashboard):  # while the app ends there is none
             if self.endings.unseen():
                 self.flows.ended()
@@ -161,7 +164,7 @@ class ConsoleApp(App[farewell.Farewell]):
 
     def action_command_palette(self) -> None:
         if isinstance(self.screen, Dashboard):
-            super().action_command_palette()
+            self.push_screen(Palette(id="--command-palette"))
 
     @property
     def controller(self) -> "Controller":
@@ -206,6 +209,8 @@ class ConsoleApp(App[farewell.Farewell]):
         self.tick()
 
     def on_said(self, message: Said) -> None:
+        if message.rings:
+            self.bell()
         self.say(message.text, message.severity)
 
     def on_problem(self, message: Problem) -> None:
@@ -230,7 +235,7 @@ class ConsoleApp(App[farewell.Farewell]):
         """A mistake of ours in a worker: it must be seen, and must not end the console."""
         if event.state == WorkerState.ERROR and event.worker.error is not None:
             error = event.worker.error
-            self.problem("A mistake of eaglewatch: please report it", f"{type(error).__name__}: {error}")
+            self.problem(MISTAKE, f"{type(error).__name__}: {error}")
 
 
 def _controller(*arguments: Any) -> "Controller":

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from console.tui import gates
+from console.tui.free_gate import may_look
 from console.tui.state import ConsoleState
 
 _TEXTUAL_NAMES = {">": "greater_than_sign", "/": "slash", ":": "colon", "?": "question_mark"}
@@ -38,16 +39,17 @@ class Action(NamedTuple):
 
 
 ACTIONS: tuple[Action, ...] = (
-    Action("next_stage", (">",), "Next stage", "next", "the next step of the pipeline: shows it, and asks", True, gates.next_stage),
+    Action("next_stage", (">",), "Next stage", "next", "the next step, or the whole way: shows it, and asks", True, gates.next_stage),
     Action("start_stage", ("S",), "Start a stage", "start", "choose a stage: shows what runs, and asks", True, gates.start),
     Action("stop_stage", ("X",), "Stop a stage", "stop", "choose one: says what depends on it, and asks", True, gates.stop),
-    Action("free_gpus", ("F",), "Free GPUs", "free GPUs", "each GPU: what it holds, who, and how old that is"),
+    Action("free_gpus", ("F",), "Free GPUs", "free GPUs", "who holds them; ends what you choose, with proof; asks", True, may_look),
     Action("take_over", ("T",), "Take over", "", "control from another console; both logs keep it", True, gates.take_over),
     Action("focus_log", ("l",), "Log", "log", "cursor into the log: arrows and PageUp scroll it"),
     Action("evidence", ("e",), "Evidence", "evidence", "every fact about the run, with its age"),
     Action("details", ("d",), "Details", "details", "one stage: attempt, process, exit, receipt"),
     Action("samples", ("s",), "Samples", "samples", "read the answers while they are generated", False, gates.samples),
-    Action("audit", ("A",), "Audit log", "audit", "what this machine did to hosts"),
+    Action("transition", ("t",), "Transition", "", "one that runs or is armed; or what the last came to", False, gates.transition),
+    Action("audit", ("A",), "Audit log", "audit", "what was done, from here and on the host"),
     Action("search_log", ("/",), "Find", "find", "text in the log, as a regular expression"),
     Action("next_match", ("n",), "Older match", "", "the next older line that matches", False, gates.match),
     Action("previous_match", ("N",), "Newer match", "", "the next newer line that matches", False, gates.match),
@@ -65,13 +67,13 @@ ACTIONS: tuple[Action, ...] = (
 BY_ID: dict[str, Action] = {action.id: action for action in ACTIONS}
 
 
-def keys(read_only: bool) -> list[tuple[str, Action]]:
-    """Every key, by Textual's name, with its action. ``--read-only`` takes the dangerous ones out: dead, and not only refused."""
-    return [(_TEXTUAL_NAMES.get(key, key), action) for action in ACTIONS for key in action.keys if not (read_only and action.dangerous)]
+def keys() -> list[tuple[str, Action]]:
+    """Every key, by Textual's name, with its action."""
+    return [(_TEXTUAL_NAMES.get(key, key), action) for action in ACTIONS for key in action.keys]
 
 
 def reason(action: Action, state: ConsoleState) -> str | None:
-    """Why an action cannot be done now; None when it can."""
+    """Why an action cannot be done now; None when it can. With ``--read-only`` none that changes something can, whatever else is so."""
     if action.dangerous and state.read_only:
         return gates.act(state)
     return action.when(state)

@@ -10,6 +10,7 @@ from textual.message import Message
 
 from console.core import sanitize
 from console.core.attempt import Attempt
+from console.tui.action_notices import ActionNotices
 from console.tui.end_watch import EndWatch
 from console.tui.keeper import ControlKeeper
 from console.tui.log_follower import LogFollower
@@ -18,6 +19,7 @@ from console.tui.messages import Broken, Changed, Said
 from console.tui.options import Clocks, Options
 from console.tui.state import LIVE, ConsoleState
 from console.tui.tasks import Tasks
+from console.tui.transition_requests import TransitionRequests
 from pipeline.contract.stages import STAGES
 from pipeline.errors import StageError
 
@@ -29,7 +31,7 @@ SLEPT_S = 3.0
 CLOSE_S = 3.0
 
 
-class Controller(Lookups):
+class Controller(Lookups, TransitionRequests):
     """Make it, ``start`` it after the first paint, ``tick`` it, ``close`` it. ``post`` gives messages to the app."""
 
     def __init__(
@@ -56,6 +58,7 @@ class Controller(Lookups):
         self._console = secrets.token_hex(8)
         self._suspended_s: float | None = None
         self._hello: Any = None
+        self._notices = ActionNotices(state, self._ends.told)
         self._start_asked = options.start is not None
         self.tick()
 
@@ -130,6 +133,10 @@ class Controller(Lookups):
         await self._link.watch(run)
         await self._settle()
 
+    async def list_runs(self) -> None:
+        """Bring the list of the host's runs up to date."""
+        self.state.runs, _ = await self._wire.runs(self._session, self.state.host, self.options.usual_run)
+
     def retry(self) -> None:
         """Dial at once."""
         if self._session is not None:
@@ -168,6 +175,8 @@ class Controller(Lookups):
             self._ends.heard(view)
             self._keeper.heard()
             self._follower.heard(state.run)
+        for said in self._notices.of(view):
+            self._post(said)
         if first:
             self.tick()
             self._post(Changed())
@@ -181,9 +190,9 @@ class Controller(Lookups):
     async def _greet(self) -> None:
         """After each connection: which runs there are, control, the settings."""
         state = self.state
-        state.runs, only = await self._wire.runs(self._session)
-        if state.run is None and only:
-            await self.choose_run(only)
+        state.runs, opened = await self._wire.runs(self._session, state.host, self.options.usual_run)
+        if state.run is None and opened:
+            await self.choose_run(opened)
         else:
             await self._settle()
 

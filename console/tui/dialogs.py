@@ -1,5 +1,6 @@
 """The ways through the dialogs: what is asked before something is done, and what is asked for then."""
 
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from console.tui import gates, plans
@@ -8,6 +9,8 @@ from console.tui.screens.choose import ChooseScreen, Item
 from console.tui.screens.confirm import ConfirmScreen, ReasonScreen
 from console.tui.state import ConsoleState
 from pipeline.contract.stages import STAGES
+from pipeline.contract.transition import needs_gpus
+from pipeline.errors import StageError
 
 if TYPE_CHECKING:
     from console.tui.app import ConsoleApp
@@ -16,8 +19,9 @@ if TYPE_CHECKING:
 class Dialogs:
     """Bound to the app. Each is to be run in a worker; what the host refuses is raised as StageError."""
 
-    def __init__(self, app: "ConsoleApp"):
-        self._app = app
+    def __init__(self, app: "ConsoleApp", ask_baseline: Callable[[], Awaitable[None]]):
+        """``ask_baseline`` asks for the idle baseline of GPUs where nobody has said yet whether it counts."""
+        self._app, self._ask_baseline = app, ask_baseline
 
     @property
     def _state(self) -> ConsoleState:
@@ -38,13 +42,21 @@ class Dialogs:
             return
         interpreter = app.controller.interpreter(stage)
         if interpreter is None:
-            interpreter = await self._choose_interpreter(stage)
+            interpreter = await self.choose_interpreter(stage)
         if interpreter is None:
             return
+        if needs_gpus(stage):
+            await self._ask_baseline()
         arguments = await self._agreed(stage, interpreter)
         if arguments is None or self._refused("start_stage", gates.start_stage(state, stage)):
             return
-        attempt = await app.controller.launch(stage, interpreter, arguments)
+        try:
+            attempt = await app.controller.launch(stage, interpreter, arguments)
+        except StageError as error:
+            if held := app.controller.held_line(error):
+                app.flows.gpus_held(stage, held)
+                return
+            raise
         app.say(f"{stage} started: attempt {attempt}")
 
     async def _agreed(self, stage: str, interpreter: str) -> list[str] | None:
@@ -57,7 +69,8 @@ class Dialogs:
         reason = await app.push_screen_wait(ReasonScreen(state, question, doubt, lines, yes))
         return None if reason is None else ["--override", reason]
 
-    async def _choose_interpreter(self, stage: str) -> str | None:
+    async def choose_interpreter(self, stage: str) -> str | None:
+        """Where hosts.toml names none: of those that the host has. None: there is none, or it was cancelled."""
         found = await self._app.controller.interpreters(stage)
         items = [Item(one.path, one.path, one.about, one.why_not or None) for one in found]
         if not items:
@@ -101,8 +114,13 @@ class Dialogs:
             app.say(f"this console has control of {state.run}")
 
     async def open_run(self) -> None:
-        """Which run, and watch it."""
+        """Which run, and watch it. The host is asked anew: others make runs too."""
         state = self._state
+        if state.current:
+            await self._app.controller.list_runs()
+        if not state.runs:
+            self._app.say(f"Open a run: there is no run on {state.host}", "warning")
+            return
         items = [Item(run, run, "watched now" if run == state.run else "") for run in state.runs or ()]
         run = await self._app.push_screen_wait(ChooseScreen(f"Which run of {state.host}?", items))
         if run is not None and run != state.run:

@@ -45,4 +45,5 @@ def _words(state: ConsoleState) -> list[tuple[str, str]]:
             (f"run {state.run} has no settings on the host: nothing can start", STRONG),
             (f"eaglewatch init {state.host} {state.run} --preset generic", PLAIN),
         ]
-    return [(f"nothing has run in {state.run} yet", STRONG), (f"{gates.next_words(state)}; it shows what will be done, and asks", PLAIN)]
+    asks = "" if state.read_only else "; it shows what will be done, and asks"
+    return [(f"nothing has run in {state.run} yet", STRONG), (f"{gates.next_words(state)}{asks}", PLAIN)]

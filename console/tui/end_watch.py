@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from console import config
+from console.core.action import Action
 from console.core.attempt import Attempt
 from console.core.views import HostView
 from console.tui import last_look
@@ -10,6 +11,7 @@ from console.tui.last_look import Look
 from console.tui.messages import Ended
 from console.tui.options import Clocks
 from console.tui.state import ConsoleState
+from pipeline.contract import telemetry
 
 KEEP_EVERY_S = 60.0
 """So much of what a killed console has shown is shown again by the next one."""
@@ -49,9 +51,26 @@ class EndWatch:
                 elif attempt.ended and attempt.id not in self._told and self._is_news(attempt, view):
                     self._told.add(attempt.id)
                     self._post(Ended(attempt))
+        for action in view.actions.values():
+            self._hear_action(action, view)
         self._look = last_look.of(view)
         if self._clocks.boot_s() - self._kept_s >= KEEP_EVERY_S:
             self.keep()
+
+    def told(self, attempt: str) -> bool:
+        """Whether its end was posted."""
+        return attempt in self._told
+
+    def _hear_action(self, one: Action, view: HostView) -> None:
+        """One that ended while nobody looked from here; of one that was seen alive a sheet, a line above or a notice tells."""
+        attempt = one.attempt
+        if attempt.live:
+            self._alive.add(attempt.id)
+        elif attempt.ended and attempt.state != telemetry.REFUSED and one.run in (None, self._state.run):
+            away = self._look is not None and self._look.before_end(attempt, view)
+            if away and attempt.id not in self._alive and attempt.id not in self._told and self._state.shown_action != attempt.id:
+                self._told.add(attempt.id)
+                self._post(Ended(attempt))
 
     def keep(self) -> None:
         """Remember for the next console what was seen up to now."""

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from console.tui.state import ConsoleState
+from pipeline.contract.stages import ACTIONS
 
 if TYPE_CHECKING:  # the first paint waits for this module
     from console.core.attempt import Attempt
@@ -28,6 +29,10 @@ class Endings:
         return sorted(present.values(), key=lambda one: one.ended_boot_s or 0.0)
 
     def _present(self, attempt: "Attempt") -> "Attempt | None":
+        view = self._state.view
+        if view is not None and attempt.stage in ACTIONS:
+            newest = view.actions.get(attempt.stage)
+            return newest.attempt if newest is not None and newest.attempt.id == attempt.id else None
         stages = self._state.view.stages if self._state.view else None
         if stages is None or (standing := stages.get(attempt.stage)) is None:
             return attempt

@@ -11,8 +11,8 @@ from pipeline.errors import EXIT_DONE
 def command(arguments: argparse.Namespace, output: Output) -> int:
     """Open the console on a host. Raises UserError for a host that cannot be one."""
     name = arguments.host
-    run = arguments.run or (REHEARSAL if name == REHEARSAL else None)
-    return _show(Options(name, run, arguments.read_only), arguments, output)
+    usual = REHEARSAL if name == REHEARSAL else ""
+    return _show(Options(name, arguments.run, arguments.read_only, usual_run=usual), arguments, output)
 
 
 def rehearse(arguments: argparse.Namespace, output: Output) -> int:
@@ -30,6 +30,6 @@ def _show(options: Options, arguments: argparse.Namespace, output: Output) -> in
         return app.return_code or 1
     if farewell.error is not None:
         raise farewell.error
-    if farewell.line:
-        output.say(f"eaglewatch: {farewell.line}")
+    for line in farewell.line.splitlines():
+        output.say(f"eaglewatch: {line}")
     return EXIT_DONE

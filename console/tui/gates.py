@@ -2,19 +2,24 @@
 
 from typing import TYPE_CHECKING
 
-from console.core import fmt, gates
+from console.core import fmt, free_memory, gates
 from console.tui import serving
 from console.tui.state import ConsoleState
+from pipeline.contract import free
 from pipeline.contract.stages import STAGES
+from pipeline.contract.transition import ACTION
 
 if TYPE_CHECKING:
     from console.core.chain import Step
+    from console.core.transition_next import Next
+
+_ONLY_LOOKS = "--read-only: this console only looks"
 
 
 def act(state: ConsoleState) -> str | None:
     """What every action on the host needs: a link, a run, and control of it."""
     if state.read_only:
-        return "--read-only: this console only looks"
+        return _ONLY_LOOKS
     if state.link is None or state.view is None:
         return f"nothing is known of {state.host} yet"
     if not state.current:
@@ -71,30 +76,69 @@ def next_step(state: ConsoleState) -> "Step":
     return chain.next_step(state.view, through, chain.bad_ends((state.view.stages or {}) if state.view else {}))
 
 
+def next_transition(state: ConsoleState) -> "Next | None":
+    """The way to the next stage that needs the GPUs, where it is more than a start: the same key then plans all of it."""
+    from console.core import transition_next
+
+    return transition_next.proposed(state.view, state.resolved)
+
+
+def live_transition(state: ConsoleState) -> bool:
+    """Whether a transition of this run runs, or is armed."""
+    from console.core import transition_next
+
+    return transition_next.live(state.view, state.run) is not None
+
+
+def transition(state: ConsoleState) -> str | None:
+    """Why none can be shown. Who only looks sees a freeing of GPUs with the same key: F is dead there."""
+    if state.view is not None and (ACTION in state.view.actions or (state.read_only and free.ACTION in state.view.actions)):
+        return None
+    return "this run had none yet" + ("" if state.read_only else "; > plans one")
+
+
 def next_words(state: ConsoleState) -> str:
-    """What the key for the next step would do, or why it would do nothing."""
+    """What the key for the next step would do, or why it would do nothing. Who only looks is told no key."""
+    if live_transition(state):
+        return "t shows the transition that is under way" if state.read_only else "> shows the transition that is under way"
+    if way := next_transition(state):
+        told = f"the way from {way.before} to {way.goal}"
+        return f"{told} ({_ONLY_LOOKS})" if state.read_only else f"> plans {told}"
     step = next_step(state)
+    if state.read_only and step.kind in ("start", "stop"):
+        return f"{step.kind} {step.stage} ({_ONLY_LOOKS})"
     if step.kind == "start":
         if reason := start_stage(state, step.stage):
             return f"{step.stage} is next, and cannot start: {reason}"
         return f"> starts {step.stage}" + ("" if step.why == "is next" else f": {step.why.removeprefix('is ')}")
-    return f"> stops {step.stage}: {step.why}" if step.kind == "stop" else _nothing_next(step)
+    return f"> stops {step.stage}: {step.why}" if step.kind == "stop" else _nothing_next(state, step)
 
 
 def next_stage(state: ConsoleState) -> str | None:
+    if state.view is not None and not state.read_only and live_transition(state):
+        return None  # it is shown; what acts there asks again
     reason = act(state)
-    if reason:
+    if reason or next_transition(state):
         return reason
     step = next_step(state)
     if step.kind == "start":
         return start_stage(state, step.stage)
     if step.kind == "finished":
-        return f"{_nothing_next(step)} ({step.why})"
-    return stop_stage(state, step.stage) if step.kind == "stop" else _nothing_next(step)
+        return f"{_nothing_next(state, step)} ({step.why})"
+    return stop_stage(state, step.stage) if step.kind == "stop" else _nothing_next(state, step)
 
 
-def _nothing_next(step: "Step") -> str:
-    return "nothing is left to do; S starts a stage again" if step.kind == "finished" else step.why
+def _nothing_next(state: ConsoleState, step: "Step") -> str:
+    if step.kind != "finished":
+        return step.why
+    held = "" if state.live() or not _held_gpus(state) else f"; but GPU {_held_gpus(state)} still hold memory"
+    return f"nothing is left to do{held or '; S starts a stage again'}" + ("; F shows whose it is" if held and not state.read_only else "")
+
+
+def _held_gpus(state: ConsoleState) -> str:
+    """Those that are read to hold more than any idle one does."""
+    used = {gpu.index: gpu.used_bytes.value for gpu in (state.view.gpus if state.view else None) or ()}
+    return free_memory.spans(at for at, size in used.items() if at is not None and size is not None and size > free.IDLE_CAP_BYTES)
 
 
 def stop(state: ConsoleState) -> str | None:
@@ -117,7 +161,7 @@ def dependents(name: str) -> list[str]:
 
 def take_over(state: ConsoleState) -> str | None:
     if state.read_only:
-        return "--read-only: this console only looks"
+        return _ONLY_LOOKS
     if state.in_control:
         return "this console has control"
     if not state.current or state.run is None:
@@ -144,7 +188,7 @@ def match(state: ConsoleState) -> str | None:
 def open_run(state: ConsoleState) -> str | None:
     if state.runs is None:
         return "the host has not told its runs yet"
-    return None if state.runs else "there is no run on the host"
+    return None if state.runs or state.current else f"there was no run on {state.host}, and the link is not there"
 
 
 def reconnect(state: ConsoleState) -> str | None:

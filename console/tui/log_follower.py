@@ -33,9 +33,11 @@ class LogFollower:
             self._tasks.spawn(self._follow(run, source), "reading the log")
 
     async def _follow(self, run: str, source: LogSource) -> None:
+        self._state.ring.names[source.attempt] = source.stage
         try:
             await self._tail(run, source.stage, source.attempt)
         except StageError:
             self._asked = None
             raise
+        self._state.ring.begin(source.attempt)
         self._state.log_source = source

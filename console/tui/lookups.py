@@ -52,6 +52,10 @@ class Lookups:
         value = reply.get("value")
         return value if isinstance(value, dict) else {}
 
+    def held_line(self, error: Exception) -> str:
+        """What the host's gate said of the GPUs, when that is why a stage was not started; else empty."""
+        return str(getattr(error, "line", "")) if isinstance(error, self._wire.GpusHeldError) else ""
+
     @property
     def _link(self) -> Any:
         assert self._session is not None

@@ -8,6 +8,9 @@ if TYPE_CHECKING:
     from console.core.attempt import Attempt
 
 
+MISTAKE = "A mistake of eaglewatch: please report it"
+
+
 class Changed(Message):
     """Something is there that the next tick should not keep waiting: the first frame, a new link state, an answer."""
 
@@ -16,12 +19,13 @@ class Changed(Message):
 
 
 class Said(Message):
-    """A line for the operator that passes by."""
+    """A line for the operator that passes by; one that ``rings`` is heard too."""
 
-    def __init__(self, text: str, severity: str = "information") -> None:
+    def __init__(self, text: str, severity: str = "information", rings: bool = False) -> None:
         super().__init__()
         self.text = text
         self.severity = severity
+        self.rings = rings
 
 
 class Problem(Message):

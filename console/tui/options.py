@@ -25,6 +25,8 @@ class Options(NamedTuple):
     """What to start at once, unless it runs or is done: a stage, or ``CHAIN``. What ``rehearse`` means."""
     limit: int | None = None
     """Of prompts; of samples where only the extraction is started."""
+    usual_run: str = ""
+    """Where none is named: the one that is opened unless another has news."""
 
 
 def local_offset_s(wall_s: float) -> float:

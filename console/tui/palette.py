@@ -2,12 +2,20 @@
 
 from collections.abc import Callable
 
-from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.command import CommandList, CommandPalette, DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 from textual.markup import escape
 
 from console.tui.bindings import ACTIONS, Action, reason
 from console.tui.draw import MUTED
+
+
+class Palette(CommandPalette):
+    """Textual's, which ended the console at a page key before its list has a line."""
+
+    def _action_command_list(self, action: str) -> None:
+        if self.query_one(CommandList)._index_to_line:
+            super()._action_command_list(action)
 
 
 class ActionProvider(Provider):

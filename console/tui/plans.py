@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 from textual.content import Content
 
-from console.core import counted, fmt, reading
+from console.core import counted, fmt, free_memory, reading, transition_live
 from console.core.attempt import Attempt
 from console.tui import again, gates, words
 from console.tui.draw import MUTED, WARN, rows
 from console.tui.state import ConsoleState
 from console.tui.widgets.header import target
+from pipeline.contract import free
 from pipeline.contract.stages import STAGES
 
 if TYPE_CHECKING:
@@ -67,6 +68,8 @@ def stop_lines(state: ConsoleState, attempt: Attempt, why: str = "") -> list[Con
         )
     pairs.append(("how", f"one SIGTERM; what still lives {fmt.duration(stage.grace_s)} later gets SIGKILL"))
     pairs.append(("depends on it", _depends(state, attempt.stage)))
+    if met := transition_live.met_by_stop(state.view, state.run, attempt.stage):
+        pairs.append(("transition", met))
     return rows(pairs)
 
 
@@ -105,7 +108,10 @@ def gpus_now(state: ConsoleState) -> str:
         return f"memory of none of {len(view.gpus)} could be read"
     span = fmt.mib(min(known)) if min(known) == max(known) else f"{fmt.mib(min(known))} to {fmt.mib(max(known))}"
     of = f"each of {len(known)}" if len(known) == len(view.gpus) else f"{len(known)} of {len(view.gpus)} read,"
-    return f"{of} holds {span} MiB, read {age} ago"
+    some = [gpu for gpu in view.gpus if gpu.used_bytes.value is not None and free.mib(int(gpu.used_bytes.value)) > 0]
+    idle = all(free_memory.is_accepted(gpu.used_bytes.value, view.baseline_accepted.get(gpu.uuid)) for gpu in some)
+    note = f" ({free_memory.ACCEPTED})" if some and idle else ""
+    return f"{of} holds {span} MiB{note}, read {age} ago"
 
 
 def no_interpreter(state: ConsoleState, stage: str) -> str:

@@ -6,7 +6,7 @@ does goes the operator's own way: through the controller, into the same records.
 
 from typing import Any, Protocol
 
-from console.core import chain
+from console.core import chain, transition_next
 from console.core.attempt import Attempt
 from console.core.chain import Step
 from console.tui.messages import Said
@@ -60,6 +60,9 @@ class Rehearser:
             if self._session.over:
                 self._say(f"the rehearsal goes no further by itself: the link is {self._session.now().words}", "warning")
                 return
+            if transition_next.live(state.view, state.run) is not None:
+                await self._session.wait(_LOOK_S)  # the operator has confirmed the way: the host takes the steps
+                continue
             step = chain.next_step(state.view, chain.DATA_STAGES, forgiven)
             if step.kind == "finished":
                 self._say(f"the rehearsal is done: {step.why}, every receipt verified")

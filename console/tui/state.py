@@ -67,6 +67,8 @@ class ConsoleState:
     """What is searched for in the log."""
     busy: str = ""
     """What is being asked of the host right now, such as ``starting extract``."""
+    shown_action: str = ""
+    """The attempt of an action of the host that a sheet shows now."""
     driven: set[str] = field(default_factory=set)
     """Attempts that the rehearsal started by itself."""
     slept_s: float | None = None

@@ -6,7 +6,7 @@ from typing import Any
 
 from textual.message import Message
 
-from console.tui.messages import Changed, Problem, Said
+from console.tui.messages import MISTAKE, Changed, Problem, Said
 from console.tui.state import ConsoleState
 from pipeline.errors import StageError
 
@@ -49,4 +49,4 @@ class Tasks:
             else:
                 self.post(Problem(f"{what} failed", str(error)))
         except Exception as error:  # a mistake of ours: it must be seen, and the screen must go on
-            self.post(Problem("A mistake of eaglewatch: please report it", f"{what}: {type(error).__name__}: {error}"))
+            self.post(Problem(MISTAKE, f"{what}: {type(error).__name__}: {error}"))

@@ -10,22 +10,29 @@ from console import config
 from console.config import Host
 from console.core import reading, sanitize
 from console.core import runs as core_runs
-from console.headless import audit, hosts, launching, rehearse, rehearse_settings, run_settings, starting
-from console.headless.launching import Order
+from console.core.runs import Way
+from console.headless import audit, freeing, hosts, launching, rehearse, rehearse_settings, run_settings, starting, transitions
+from console.headless.launching import GpusHeldError, Order
 from console.headless.output import Output
 from console.headless.rehearse_extract import covers
 from console.headless.run import SURVEY_S
 from console.headless.run_settings import Wanted
 from console.headless.session import Session
 from console.headless.stopping import ask as stop
+from console.remote import errors
+from console.remote.errors import AgentError
 from console.remote.link import Link
+from console.tui import last_look
 from console.tui.options import EXTRACT_ONLY, Options
 from console.tui.state import RunSettings
 from pipeline.contract import layout
 from pipeline.contract.rehearsal import extract_only_settings_file
 from pipeline.errors import UserError
 
-__all__ = ["Link", "Order", "ScreenSession", "audit", "control", "covers", "interpreter_of", "launch", "open_host", "outputs", "stop"]
+__all__ = [
+    "AgentError", "GpusHeldError", "Link", "Order", "ScreenSession", "audit", "control", "covers", "errors", "freeing",
+    "interpreter_of", "launch", "open_host", "outputs", "stop", "transitions",
+]  # fmt: skip
 
 Say = Callable[[str], None]
 MakeLink = Callable[..., Link]
@@ -98,11 +105,22 @@ def open_host(options: Options, say: Say) -> Opened:
     return Opened(hosts.reach(running), rehearse.wanted_settings(running, options.limit), options.limit)
 
 
-async def runs(session: Session) -> tuple[tuple[str, ...], str]:
-    """The host's runs by name, and the one to open by itself; empty where that is not one. Raises RemoteError."""
+async def runs(session: Session, host: str, usual: str) -> tuple[tuple[str, ...], str]:
+    """The host's runs by name, and the one to open by itself; empty where that is not one. Raises RemoteError.
+
+    First where a transition is under way, or ended unseen: what was armed in the evening is what is asked for in the morning.
+    """
     listed = await session.runs()
-    opened = core_runs.only(listed)
-    return tuple(one.name for one in listed), opened.name if opened else ""
+    boot_id = reading.text(session.link.hello, "boot_id")
+
+    def is_news(run: str, way: Way) -> bool:
+        look = last_look.read(config.state_dir(), host, run)
+        if look is None or look.boot_id != boot_id:
+            return way.by == audit.who()
+        return way.ended_boot_s is not None and way.ended_boot_s > look.boot_s
+
+    only = core_runs.only(listed)
+    return tuple(one.name for one in listed), core_runs.with_news(listed, is_news) or usual or (only.name if only else "")
 
 
 async def read_settings(session: Session, run: str) -> RunSettings | None:

@@ -3,6 +3,7 @@
 from console.core import fmt
 from console.core.attempt import Attempt
 from console.core.clocks import clock
+from console.core.progress import WAITING
 from console.tui import serving
 from console.tui.draw import BAD, GOOD, MUTED, PLAIN, STRONG, WARN
 from console.tui.state import ConsoleState
@@ -42,7 +43,7 @@ def state_word(state: ConsoleState, attempt: Attempt) -> str:
     if STAGES[attempt.stage].service:
         return serving.word(state, attempt)
     if attempt.state == telemetry.RUNNING and attempt.progress and attempt.progress.phase:
-        return attempt.progress.phase.upper()
+        return WAITING if attempt.progress.waits else attempt.progress.phase.upper()
     if attempt.done and attempt.outdated:
         return OUTDATED
     return _REFUSED if attempt.turned_away and attempt.state == telemetry.FAILED else _ENDED.get(attempt.state, attempt.state)
@@ -51,7 +52,7 @@ def state_word(state: ConsoleState, attempt: Attempt) -> str:
 def state_style(state: ConsoleState, attempt: Attempt) -> str:
     if STAGES[attempt.stage].service:
         return serving.style(serving.word(state, attempt))
-    if attempt.done and attempt.outdated:
+    if (attempt.done and attempt.outdated) or state_word(state, attempt) == WAITING:
         return WARN
     return STRONG if attempt.live else _STYLES.get(attempt.state, WARN)
 
@@ -149,6 +150,8 @@ def _how_far(state: ConsoleState, attempt: Attempt, room: int) -> str:
         return "loading" if since is None or room == SHORT else f"loading {fmt.duration(since)}"
     if progress.phase == telemetry.VERIFYING:
         return "verifying"
+    if progress.waits:
+        return WAITING.lower()
     done = share(attempt)
     percent = "" if done is None else f"{int(done * 100)}%"  # never rounded up to 100
     return " ".join(part for part in (percent or progress.phase, "" if room == SHORT else done_at(state, attempt)) if part)

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import stat
 from typing import Any, Dict, Optional
 
 _MAX_DEPTH = 32
@@ -46,8 +47,10 @@ def append_line(path: str, line: bytes, durable: bool = False) -> None:
 
     A full disk may have cut an earlier line short: that one gets its end first, so that it does not take this one with it.
     """
-    fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+    fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | getattr(os, "O_CLOEXEC", 0), 0o600)
     try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):  # a FIFO would take the line and keep none
+            raise OSError(errno.EINVAL, "no regular file", path)
         size = os.fstat(fd).st_size
         torn = size and os.pread(fd, 1, size - 1) != b"\n"
         data = (b"\n" if torn else b"") + line + b"\n"

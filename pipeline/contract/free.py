@@ -1,6 +1,6 @@
 """Freeing GPUs: the words, exit codes, units and the phrase that console and host share. Shapes: docs/wire.md, ``free.plan``."""
 
-from typing import Any, Dict, Iterable, List
+from typing import Any, Dict, Iterable, List, Sequence
 
 ACTION = "free-gpus"
 
@@ -34,12 +34,35 @@ IDLE_CAP_BYTES = 16 * MIB
 """More than that is no idle baseline: the smallest CUDA context is some hundreds of MiB, idle cards show 0 to 8."""
 READINGS = 5
 
+GRACE_S, SERVICE_S, RELEASE_S, KILL_S = 30.0, 45.0, 120.0, 10.0
+"""How long it waits after SIGTERM, for a service to stop, without progress of memory that falls, and after SIGKILL."""
+
 Row = Dict[str, Any]
 
 
 def mib(used_bytes: int) -> int:
     """MiB to show: 0 below 1 MiB, as nvidia-smi prints it; else rounded up, so that nothing is rounded away."""
     return 0 if used_bytes < MIB else -(-used_bytes // MIB)
+
+
+def spans(numbers: Iterable[int]) -> str:
+    """``0-7``, ``0,2``, ``0-2,5``; empty without any."""
+    found: List[List[int]] = []
+    for one in sorted(set(numbers)):
+        if found and one == found[-1][1] + 1:
+            found[-1][1] = one
+        else:
+            found.append([one, one])
+    return ",".join(str(first) if first == last else "%d-%d" % (first, last) for first, last in found)
+
+
+def unheld(gpus: Sequence[Row]) -> str:
+    """``82,604 MiB on GPU 0-7 that no process seen here holds``, of [{index, uuid, mib}]; empty without any."""
+    groups: Dict[int, List[int]] = {}
+    for one in gpus:
+        groups.setdefault(one["mib"], []).append(one["index"])
+    told = ", ".join(f"{size:,} MiB on GPU {spans(indices)}" for size, indices in groups.items())
+    return told and told + " that no process seen here holds"
 
 
 def key(row: Row) -> List[Any]:

@@ -5,7 +5,8 @@
     DATA/code/HASH/                      the shipped bundle, one directory a version
     DATA/control/RUN.json                which console may act on the run
     DATA/audit.jsonl                     take-overs of control, overridden inputs, actions; a line each, never rewritten
-    DATA/free-gpus.lock                  held by the one action that frees GPUs on this host
+    DATA/free-gpus.lock                  held by the one action that frees GPUs on this host, or is between doing so and a launch
+    DATA/gpus.lock                       held for the moment in which a stage that needs GPUs is claimed
     DATA/gpu-baseline.json               what each GPU holds when it is provably idle
     DATA/runs/RUN/settings.toml          the run's settings; once written, this copy rules
     DATA/runs/RUN/settings.toml.NNN      copies that were replaced, the oldest 001
@@ -34,6 +35,9 @@ HOST_RUN = "eaglewatch-host"
 ORDER = "order.json"
 """Of an action, beside its spec: what was confirmed."""
 FREE_LOCK = "free-gpus.lock"
+GPUS_LOCK = "gpus.lock"
+FREE_RECEIPT = "free-receipt.json"
+"""Of a transition that freed GPUs: what ``receipt.json`` is to the action that only does that."""
 BASELINE = "gpu-baseline.json"
 ACCEPTED = "baseline-accepted.json"
 """In a run."""

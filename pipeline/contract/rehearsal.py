@@ -38,6 +38,7 @@ FAULTS: Dict[str, str] = {
     "disk-full": "every durable write of the stage fails with ENOSPC until it ends or the fault is cleared",
     "gpu-memory-stays": "GPU memory stays after the stage has gone, until the fault is cleared",
 }
+NO_FAULT = "none"
 _SECONDS = {"freeze": 30.0, "drop-link": 8.0}
 
 
@@ -56,7 +57,7 @@ class Fault:
 def parse_fault(text: str) -> Optional[Fault]:
     """``NAME[,stage=STAGE][,at=SHARE][,seconds=S]``; ``none`` gives None, which clears. Raises ValueError, which says what is allowed."""
     name, comma, rest = text.partition(",")
-    if text == "none":
+    if text == NO_FAULT:
         return None
     if name not in FAULTS:
         raise ValueError("no fault %r; the faults are %s, and none to clear" % (name, ", ".join(FAULTS)))
@@ -139,10 +140,15 @@ def fire_fault(home: str, name: str) -> bool:
         return True
 
 
+def set_fault(home: str) -> str:
+    """The name of the fault that is set, fired or not; empty without one that is known."""
+    name = (read_json(fault_file(home)) or {}).get("name")
+    return name if name in FAULTS else ""
+
+
 def fault_is_set(home: str, name: str) -> bool:
     """Whether this fault is set, fired or not."""
-    value = read_json(fault_file(home))
-    return value is not None and value.get("name") == name
+    return set_fault(home) == name
 
 
 @contextlib.contextmanager

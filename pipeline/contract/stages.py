@@ -106,6 +106,7 @@ class Action(NamedTuple):
 
 ACTIONS: Dict[str, Action] = {
     "free-gpus": Action("free-gpus", "free GPUs", "end the confirmed processes that hold GPUs, and prove what the GPUs hold then"),
+    "transition": Action("transition", "next", "go from one stage to the next, each step proven before the one after it", grace_s=60.0),
 }
 JOBS: Dict[str, Union[Stage, Action]] = {**STAGES, **ACTIONS}
 """Everything that attempts are made of."""

@@ -82,6 +82,10 @@ FRAME: Dict[str, str] = {
     " clock_reasons (list or word), error (or null), procs: [{pid, bytes, kind, here, name}] or a missing word, procs_boot_s}]",
     "run": "{name, exists, settings_sha256} of the watched run, or null",
     "stages": "{STAGE: attempt view} of the watched run's newest attempts; see ATTEMPT",
+    "actions": "{ACTION: attempt view with its `run` (null: the host's own)}: the live attempt of any run, else the newest of the watched"
+    " run or of none; `receipt` and `events` without their lists and objects, `progress` without the curve once it has ended",
+    "baseline_accepted": "{UUID: bytes} of idle GPUs, accepted for the watched run since this boot; {} when none was",
+    "baseline_recorded": "{UUID: bytes} of GPUs that were provably idle, recorded since this boot; {} when none was",
     "servers": "[{pid, start_ticks, engine (vllm, sglang, rehearsal), argv (cut, secrets masked), port (or null), port_from (listening,"
     " argument, assumed), own_net (its port is in a network namespace of its own; null: not readable), model (or null), user, unit (or"
     " null), container (its runtime, and name or id; or null), ours ({run, stage, attempt}; null: no; a missing word: not readable),"

@@ -76,6 +76,7 @@ class TransformersEngine:
                 raise self._explain(error, what) from error
             for row, (index, ids) in enumerate(zip(batch.indices, token_ids, strict=True)):
                 yield index, ids, captured[row, : len(ids)].to("cpu", copy=True)
+            del captured  # before the next one is made: two would need twice the memory
 
     def _forward(self, token_ids: "list[Tensor]", width: int) -> "Tensor":
         """[B, T, N, H] of one batch, padded on the right: no real token attends to padding, which comes after it."""

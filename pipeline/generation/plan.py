@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -119,7 +120,8 @@ class Plan:
 
     def _choose(self) -> Chosen:
         generate = self.settings.generate
-        chosen = choice.choose(self._rows(), self.directory, self._most, generate.greedy_holdout, generate.seed, self.earlier.answered())
+        scratch = self.directory if os.path.isdir(self.directory) else tempfile.gettempdir()  # whoever only looks does not make it
+        chosen = choice.choose(self._rows(), scratch, self._most, generate.greedy_holdout, generate.seed, self.earlier.answered())
         try:
             self._check_some(chosen)
             self._check_same_prompts(chosen)

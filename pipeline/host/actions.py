@@ -4,12 +4,15 @@ import os
 import sys
 from typing import Any, Callable, Dict, Tuple
 
-from pipeline.contract import free, layout
+from pipeline.contract import free, layout, transition
 from pipeline.contract.files import read_json, write_json
-from pipeline.host import asked, claims, free_order
+from pipeline.host import asked, claims, free_order, transition_order
 from pipeline.host.errors import FAILED, USAGE, RequestError
 
-_CHECKS: Dict[str, Callable[[Any], Dict[str, Any]]] = {free.ACTION: free_order.check_order}
+_CHECKS: Dict[str, Callable[[Any], Dict[str, Any]]] = {
+    free.ACTION: free_order.check_order,
+    transition.ACTION: transition_order.check_order,
+}
 """What makes an order whole; each raises RequestError."""
 
 

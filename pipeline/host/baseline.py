@@ -86,6 +86,13 @@ def accepted(data_dir: str, run: str, driver: Optional[str] = None) -> Dict[str,
     return {uuid: one for uuid, one in gpus.items() if type(one) is int and one <= free.IDLE_CAP_BYTES}
 
 
+def recorded(data_dir: str) -> Dict[str, int]:
+    """{UUID: bytes} recorded since this boot: what ``accept`` takes."""
+    now = procs.this_boot()
+    found = {uuid: one.get("bytes") for uuid, one in load(data_dir).items() if one.get("boot_id") == now}
+    return {uuid: size for uuid, size in found.items() if type(size) is int and size <= free.IDLE_CAP_BYTES}
+
+
 def covers(gpu: Dict[str, Any], accepted_bytes: Dict[str, int]) -> bool:
     """Whether an idle GPU holds no more than was accepted of it."""
     return provable(gpu) and max(gpu["used_bytes"]) <= accepted_bytes.get(gpu["uuid"], -1)

@@ -5,6 +5,8 @@ BUSY = "busy"
 MISSING = "missing"
 FAILED = "failed"
 INTERNAL = "internal"
+GPUS = "gpus"
+"""The GPUs that a stage needs are not verified free."""
 
 
 class RequestError(Exception):

@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 from pipeline.contract import WIRE_VERSION, layout, lineage
 from pipeline.contract.clock import boot_s
 from pipeline.contract.telemetry import DONE
-from pipeline.host import filecache, probe, procs, source_looks, state
+from pipeline.host import action_views, filecache, probe, procs, source_looks, state
 from pipeline.host.consoles import Register
 from pipeline.host.control import Control
 from pipeline.host.counting import DirectoryCounter, LedgerCounter
@@ -59,6 +59,9 @@ class Frames:
         self._part(frame, "run", lambda: None if run is None else self._run(run))
         broken: List[str] = []
         self._part(frame, "stages", lambda: {} if run is None else self._stages(run, broken))
+        self._part(frame, "actions", lambda: action_views.newest(self._data_dir, run))
+        self._part(frame, "baseline_accepted", lambda: action_views.accepted(self._data_dir, run))
+        self._part(frame, "baseline_recorded", lambda: action_views.recorded(self._data_dir))
         if broken:
             frame["broken"] = frame.get("broken", []) + broken
         return frame

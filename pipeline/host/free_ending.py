@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
 from pipeline.contract import events, free
 from pipeline.contract.clock import boot_s
-from pipeline.host import audit, baseline, free_survey, free_verify, holders
+from pipeline.host import audit, baseline, free_signals, free_survey, free_verify, holders
 from pipeline.host.forked import CancelledError
 from pipeline.host.free_report import shown
 from pipeline.host.nvml_session import FULL
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _QUIET_S, _QUIET_POLL_S = 3.0, 0.5
 _BAD_LINES = 20
+_PROCESSES = 100
+"""In the receipt, which must stay small enough to be read (``filecache.MAX_BYTES``)."""
 
 
 class Ending:
@@ -34,7 +36,7 @@ class Ending:
             raise CancelledError
         accepted = baseline.accepted(of.data_dir, of.run_name, verified.driver) if of.run_name else {}
         gate = free_verify.free_for_stage(verified, accepted)
-        line = gate["line"] if gate["accepted"] else verified.result["line"]
+        line = gate["line"] if gate["accepted"] or gate["unprovable"] else verified.result["line"]
         return self._finish(free.DONE, dict(verified.result, line=line), verified, usable=gate["free"], accepted=gate["accepted"])
 
     def nothing_done(self, outcome: str, why: str, code: int, difference: "tuple | List[str]" = ()) -> int:
@@ -157,14 +159,17 @@ class Ending:
             digest=of.plan["digest"],
             difference=list(difference)[:_BAD_LINES],
             before=of.before,
-            gpus=gpus,
+            gpus=[dict(gpu, **{name: gpu[name][:_PROCESSES] for name in ("holders", "looks_on")}) for gpu in gpus],
             stopped=of.stopped,
-            processes=[_fate(row) for row in of.selected],
+            processes=[_fate(row) for row in of.selected[:_PROCESSES]],
+            processes_left_out=max(0, len(of.selected) - _PROCESSES),
             new=shown(list(of.new.values())),
             unreadable=look.unreadable if look else None,
             incomplete=look.why_incomplete() if look else None,
+            simulated=bool(look and look.simulated),
             readings=[[one["boot_s"], [gpu.get("used_bytes") for gpu in one["gpus"]]] for one in (verified.readings if verified else [])],
             curve=of.curve.points,
+            indices=of.curve.indices,
             seconds=of.report.times,
             began_boot_s=of.began_boot_s,
             took_s=round(boot_s() - of.began_boot_s, 2),
@@ -173,7 +178,7 @@ class Ending:
         of.report.event(events.VERDICT, verdict=result["verdict"], exit_code=code, line=result["line"][:2000], outcome=outcome, gpus=rows)
         if not of.report.receipt(receipt) and code == free.EXIT_FREE:
             code = free.EXIT_CANNOT_TELL  # a proof that cannot be kept is none
-        if code != free.EXIT_FREE:
+        if code != free.EXIT_FREE and not of.report.nested:
             kind = events.INTERRUPTED if outcome == free.CANCELLED else events.ERROR
             of.report.event(kind, message=result["line"][:2000], exit_code=code)
         try:
@@ -185,8 +190,8 @@ class Ending:
         return code
 
     def _done_so_far(self) -> str:
-        got = [word for row in self._of.selected for word in row.get("got", [])]
-        asked, killed = (sum(name == wanted for name, _ in got) for wanted in ("SIGTERM", "SIGKILL"))
+        got = [name for row in self._of.selected for name, word in row.get("got", []) if word == free_signals.SENT]
+        asked, killed = (got.count(wanted) for wanted in ("SIGTERM", "SIGKILL"))
         services = sum(one["ok"] for one in self._of.stopped)
         if not (asked or killed or self._of.stopped):
             return "nothing had been stopped or signalled"
@@ -194,5 +199,6 @@ class Ending:
 
 
 def _fate(row: Dict[str, Any]) -> Dict[str, Any]:
-    kept = {name: row[name] for name in ("pid", "start_ticks", "user", "title", "exe", "relation", "gpus")}
+    kept = {name: row[name] for name in ("pid", "start_ticks", "user", "relation")}
+    kept.update(title=(row["title"] or "")[:120], exe=(row["exe"] or "")[:200], gpus=[one["index"] for one in row["gpus"]])
     return dict(kept, got=row.get("got", []), ended=row.get("ended"))

@@ -13,7 +13,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set
 from pipeline.contract import events, free, layout
 from pipeline.contract.clock import boot_s
 from pipeline.contract.files import read_json
-from pipeline.host import audit, baseline, free_order, free_plan, free_release, free_survey, holders, locks, procs, spawn
+from pipeline.host import audit, baseline, free_order, free_plan, free_release, free_survey, holders, locks, procs, spawn, stop
 from pipeline.host.errors import RequestError
 from pipeline.host.forked import CancelledError
 from pipeline.host.free_ending import Ending
@@ -25,13 +25,13 @@ from pipeline.host.nvml_session import FULL, Session
 class Times(NamedTuple):
     """Seconds. Those in a request may be changed by the operator; tests change the others too."""
 
-    grace_s: float = 30.0
-    service_s: float = 45.0
-    release_s: float = 120.0
+    grace_s: float = free.GRACE_S
+    service_s: float = free.SERVICE_S
+    release_s: float = free.RELEASE_S
     """Without any progress."""
     leaders_s: float = 10.0
     settle_s: float = 1.0
-    kill_s: float = 10.0
+    kill_s: float = free.KILL_S
     interval_s: float = 1.0
     poll_s: float = 0.1
 
@@ -48,6 +48,7 @@ class Freeing:
         nvml: Session,
         times: Times = Times(),  # noqa: B008 - a constant
         cancelled: Callable[[], bool] = lambda: False,
+        report: Optional[Report] = None,
     ):
         self.directory, self.data_dir, self.order, self.by, self.nvml, self.times, self.cancelled = (
             directory, data_dir, order, by, nvml, times, cancelled
@@ -55,9 +56,9 @@ class Freeing:
         self.plan: free_order.Plan = order["plan"]
         self.run_name: Optional[str] = self.plan["run"]
         self.expected = free_order.expected(self.plan)
-        self.report = Report(directory)
+        self.report = report or Report(directory)
         self.curve = free_release.Curve()
-        self.report.curve = self.curve.points
+        self.report.curve, self.report.indices = self.curve.points, self.curve.indices
         self.known: Set[str] = set()
         """Holders that the plan or the first survey showed, whether they were selected or not."""
         self.new: Dict[str, Dict[str, Any]] = {}
@@ -128,7 +129,7 @@ class Freeing:
 
         def held() -> Set[Any]:
             rows = self.last_look.rows if self.last_look else []
-            stay = [row for row in rows if row["uses_memory"] and not row["daemon"] and procs.alive(row)]
+            stay = [row for row in rows if row["uses_memory"] and not row["daemon"] and (row["start_ticks"] is None or procs.alive(row))]
             return {one["uuid"] for row in stay for one in row["gpus"]}
 
         done = free_release.wait(
@@ -140,7 +141,7 @@ class Freeing:
             self.times.release_s,
             self.times.interval_s,
             self.cancelled,
-            lambda left: self.report.progress(left, "memory is being released", force=True),
+            lambda left, words: self.report.progress(left, words, force=True),
         )
         self.report.end(done.result, falling=done.falling)
         self.check()
@@ -168,7 +169,12 @@ def main(arguments: List[str]) -> int:
         events.append_event(directory, "stage", events.ERROR, message=str(error), exit_code=free.EXIT_USAGE)
         return free.EXIT_USAGE
     path = os.path.join(data_dir, layout.FREE_LOCK)
-    lock = locks.take(path, locks.holder_line(attempt, by))
+    try:
+        lock = locks.take(path, locks.holder_line(attempt, by))
+    except OSError as error:
+        message = "%s: cannot lock: %s; nothing was done" % (path, error.strerror)
+        events.append_event(directory, "stage", events.ERROR, message=message, exit_code=free.EXIT_FAILED)
+        return free.EXIT_FAILED
     if lock is None:
         holder = locks.read_holder(path)
         message = "GPUs of this host are being freed already, by %s" % locks.describe_holder(holder)
@@ -176,7 +182,9 @@ def main(arguments: List[str]) -> int:
         return free.EXIT_USAGE
     nvml = Session(data_dir)
     try:
-        return Freeing(directory, data_dir, order, by, nvml, Times()._replace(**order["times"]), lambda: bool(stopped)).run()
+        return Freeing(
+            directory, data_dir, order, by, nvml, Times()._replace(**order["times"]), lambda: bool(stopped) or stop.is_asked(directory)
+        ).run()
     finally:
         nvml.close()
         lock.release()

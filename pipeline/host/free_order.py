@@ -3,10 +3,11 @@
 import hashlib
 import json
 import os
-from typing import Any, Dict
+from typing import Any, Dict, List
 
 from pipeline.contract import free, layout
 from pipeline.contract.telemetry import number
+from pipeline.host import manager_kinds
 from pipeline.host.errors import USAGE, RequestError
 from pipeline.host.expected_gpus import Expected, is_uuid
 
@@ -56,7 +57,9 @@ def check_order(order: Any) -> Dict[str, Any]:
         what = asked(plan)
         intact = digest(plan) == plan.get("digest")
         rows = {canonical(free.key(row)): row for row in plan["rows"]}
-    except (KeyError, TypeError, AttributeError):
+        if not all(row["manager"] is None or manager_kinds.is_manager(row["manager"]) for row in plan["rows"]):
+            raise KeyError("manager")
+    except (KeyError, TypeError, AttributeError, ValueError, RecursionError):
         raise RequestError(USAGE, "the plan in the order is not whole", "send it as free.plan gave it") from None
     if not intact:
         raise RequestError(USAGE, "the plan in the order does not fit its digest %r" % (plan.get("digest"),), "plan again")
@@ -67,6 +70,7 @@ def check_order(order: Any) -> Dict[str, Any]:
         if row is None or not row["killable"]:
             why = "is not in the plan" if row is None else row["why_not"]
             raise RequestError(USAGE, "process %s cannot be selected: %s" % (one[0] if isinstance(one, list) and one else one, why))
+    _check_whole(plan["rows"], free.select(plan["rows"], selection))
     wanted = free.phrase(what["label"], free.select(plan["rows"], selection))
     if order.get("phrase") != wanted:
         raise RequestError(USAGE, "the phrase is not the one to type, which is: %s" % wanted, "nothing was done")
@@ -77,10 +81,20 @@ def check_order(order: Any) -> Dict[str, Any]:
     return {"plan": plan, "selection": selection, "phrase": wanted, "times": times}
 
 
+def _check_whole(rows: List[Dict[str, Any]], selected: List[Dict[str, Any]]) -> None:
+    """Raises RequestError when more would be ended than is selected: stopping a service ends every process of it."""
+    chosen = {canonical(free.key(row)) for row in selected}
+    stopped = {canonical(row["manager"]) for row in selected if row["manager"] is not None}
+    for row in rows:
+        if row["killable"] and canonical(row["manager"]) in stopped and canonical(free.key(row)) not in chosen:
+            why = "process %s is not selected, and %s, which is to be stopped, keeps it too" % (row["pid"], row["manager"]["name"])
+            raise RequestError(USAGE, why, "select all of a service or nothing of it; nothing was done")
+
+
 def essence(row: Dict[str, Any]) -> Dict[str, Any]:
     """What of a row decides what is done."""
     names = ("pid", "start_ticks", "boot_id", "pid_ns", "uid", "exe", "relation", "manager", "killable")
-    return dict({name: row[name] for name in names}, gpus=sorted(str(one["uuid"]) for one in row["gpus"]))
+    return dict({name: row[name] for name in names}, image=row.get("image"), gpus=sorted(str(one["uuid"]) for one in row["gpus"]))
 
 
 def canonical(value: Any) -> str:

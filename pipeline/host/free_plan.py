@@ -18,7 +18,7 @@ def make(what: Dict[str, Any], reading: Optional[Dict[str, Any]], why_no_reading
     """The plan of one survey. Shape: docs/wire.md, ``free.plan``."""
     gpus = reading["gpus"] if reading is not None else []
     trouble = why_no_reading if reading is None else expected(what).trouble(reading)
-    rows = [_within(row, what["wanted"]) for row in holders.rows]
+    rows = _whole([_within(row, what["wanted"], holders.rows) for row in holders.rows])
     rows.sort(key=lambda row: (not row["killable"], row["pid"]))
     notes = process_lists(reading) if reading is not None else []
     if not holders.complete:
@@ -33,6 +33,7 @@ def make(what: Dict[str, Any], reading: Optional[Dict[str, Any]], why_no_reading
         services=services_of(rows),
         unreadable={"count": holders.unreadable, "some": holders.some_unreadable},
         complete=holders.complete,
+        failed=holders.failed,
         scan_s=holders.seconds,
         phrase=free.phrase(what["label"], free.select(rows, free.chosen(rows))),
         phrase_all=free.phrase(what["label"], free.select(rows, free.killable(rows))),
@@ -62,7 +63,8 @@ def difference(before: Plan, selection: List[List[Any]], now: Plan) -> List[str]
         told.append("the GPUs are not those of the plan")
     rows = {canonical(free.key(row)): row for row in now["rows"]}
     known = {canonical(free.key(row)) for row in before["rows"]}
-    for row in free.select(before["rows"], selection):
+    selected = free.select(before["rows"], selection)
+    for row in selected:
         there = rows.get(canonical(free.key(row)))
         if there is None:
             told.append("process %s is gone (%s)" % (row["pid"], _title(row)))
@@ -70,7 +72,8 @@ def difference(before: Plan, selection: List[List[Any]], now: Plan) -> List[str]
             fields = [name for name, value in essence(row).items() if essence(there)[name] != value]
             told.append("process %s changed: %s" % (row["pid"], ", ".join(fields)))
     for key, row in rows.items():
-        if key not in known and row["uses_memory"] and not row["daemon"] and _concerns(row, now["wanted"]):
+        ends_too = row["killable"] and _is_kept_with(row, selected)
+        if key not in known and (ends_too or (row["uses_memory"] and not row["daemon"] and _concerns(row, now["wanted"]))):
             told.append("process %s is new (%s)" % (row["pid"], _title(row)))
     return told
 
@@ -79,15 +82,28 @@ def _concerns(row: Dict[str, Any], wanted: List[str]) -> bool:
     return not wanted or row["any_gpu"] or any(one["uuid"] in wanted for one in row["gpus"])
 
 
-def _within(row: Dict[str, Any], wanted: List[str]) -> Dict[str, Any]:
-    if _concerns(row, wanted) or not row["killable"]:
+def _is_kept_with(row: Dict[str, Any], rows: List[Dict[str, Any]]) -> bool:
+    """Whether it ends with one of the others, since stopping a service ends every process of it."""
+    return row["manager"] is not None and any(row["manager"] == one["manager"] for one in rows)
+
+
+def _within(row: Dict[str, Any], wanted: List[str], rows: List[Dict[str, Any]]) -> Dict[str, Any]:
+    """Only what is on the wanted GPUs is ended, and what ends with it, wherever that is."""
+    concerned = _concerns(row, wanted) or _is_kept_with(row, [one for one in rows if one["killable"] and _concerns(one, wanted)])
+    if concerned or not row["killable"]:
         return row
     return dict(row, killable=False, chosen=False, manager=None, why_not="it holds none of the GPUs that are asked for")
 
 
+def _whole(rows: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
+    """A service is proposed only when all of it is: nobody else's process ends with what is proposed."""
+    foreign = [row for row in rows if row["killable"] and not row["chosen"]]
+    return [dict(row, chosen=False) if row["chosen"] and _is_kept_with(row, foreign) else row for row in rows]
+
+
 def _gpu(row: Dict[str, Any]) -> Dict[str, Any]:
     kept = {name: row.get(name) for name in ("index", "uuid", "name", "used_bytes", "total_bytes", "error")}
-    return dict(kept, mib=mib_of(row.get("used_bytes")))
+    return dict(kept, mib=mib_of(row.get("used_bytes")), listed=isinstance(row.get("procs"), list))
 
 
 def _title(row: Dict[str, Any]) -> str:

@@ -12,6 +12,8 @@ SETTLE_S = 10.0
 LONGEST_S = 900.0
 _MOVES_BYTES = free.MIB
 _POINTS = 240
+_FALLS_S = 3.0
+"""Between two steps of memory that falls."""
 
 
 class Curve:
@@ -19,11 +21,15 @@ class Curve:
 
     def __init__(self) -> None:
         self.points: List[List[Any]] = []
-        """[boot_s, [MiB or null a GPU, by index]]."""
+        """[boot_s, [MiB or null a GPU]]."""
+        self.indices: List[Any] = []
+        """Which GPUs those are, in their order: only the wanted ones are judged."""
         self._every, self._count = 1, 0
 
     def add(self, gpus: List[Dict[str, Any]]) -> None:
         used = [free.mib(one["used_bytes"]) if isinstance(one.get("used_bytes"), int) else None for one in gpus]
+        if gpus:
+            self.indices[:] = [one.get("index") for one in gpus]
         if self._count % self._every == 0:
             self.points.append([round(boot_s(), 2), used])
         self._count += 1
@@ -48,11 +54,11 @@ def wait(
     patience_s: float,
     interval_s: float,
     cancelled: Callable[[], bool],
-    told: Callable[[Optional[float]], None],
+    told: Callable[[float, str], None],
 ) -> Released:
     """Wait, in bounded time. ``held`` gives the UUIDs of GPUs whose holders are known and stay: nobody waits for those.
 
-    ``told`` gets the seconds that are left without progress after each reading.
+    ``told`` gets the seconds that are left without progress after each reading, and what memory does.
     """
     began = moved = time.monotonic()
     lowest: Optional[int] = None
@@ -79,11 +85,20 @@ def wait(
                 return Released("a few MiB that stay", spent, False)
         if now - moved >= patience_s or now - began >= LONGEST_S:
             return Released("no progress for %.0f s" % (now - moved), spent, now - moved < patience_s)
-        told(patience_s - (now - moved))
+        told(patience_s - (now - moved), _words(waited, now - moved, patience_s))
         while time.monotonic() < now + interval_s and not cancelled():
             time.sleep(max(0.0, min(0.1, now + interval_s - time.monotonic())))
         if cancelled():
             return Released("cancelled", round(time.monotonic() - began, 2), False)
+
+
+def _words(gpus: List[Dict[str, Any]], still_s: float, patience_s: float) -> str:
+    holding = [one for one in gpus if one["used_bytes"] >= free.MIB]
+    size = "{:,} MiB".format(free.mib(sum(one["used_bytes"] for one in holding)))
+    where = "GPU %s" % free.spans(one["index"] for one in holding if isinstance(one.get("index"), int))
+    if still_s < _FALLS_S:
+        return "memory of %s falls, %s now" % (where, size)
+    return "memory of %s stands still at %s for %.0f s, waiting up to %.0f s" % (where, size, still_s, patience_s)
 
 
 def _known(gpu: Dict[str, Any], baseline: Dict[str, Dict[str, Any]]) -> int:

@@ -17,12 +17,20 @@ _SHOWN = 50
 class Report:
     """Of one attempt. A full disk hides what is told, never what is done; only the first step insists (``begin`` with ``must``)."""
 
-    def __init__(self, directory: str):
+    def __init__(self, directory: str, action: str = "free-gpus", receipt: str = layout.RECEIPT):
+        """``receipt`` is the name of the file that it ends in."""
         self.directory = directory
+        self.told: Dict[str, Any] = {}
+        """The receipt, once there is one."""
+        self._action, self._receipt = action, receipt
+        self.nested = receipt != layout.RECEIPT
+        """Within another action, which tells by itself how it ends."""
         self.times: Dict[str, float] = {}
         """Seconds a step."""
         self.step = ""
         self.curve: List[List[Any]] = []
+        self.indices: List[Any] = []
+        """The GPUs of the curve."""
         self._began_s = 0.0
         self._progress: Dict[str, Any] = {}
         self._written_s = float("-inf")
@@ -41,6 +49,10 @@ class Report:
         self._event(events.STEP, False, step=self.step, begins=False, result=result, seconds=seconds, **fields)
         print(time.strftime("%H:%M:%S"), self.step, "->", result, _short(fields), flush=True)
 
+    def resume(self, step: str, began_boot_s: float) -> None:
+        """Go on with a step of this report, in which another one has told its own."""
+        self.step, self._began_s = step, began_boot_s
+
     def progress(self, left_s: Optional[float], note: str, force: bool = False, **fields: Any) -> None:
         """Publish where the action is: at most four times a second unless ``force``."""
         now = boot_s()
@@ -49,7 +61,7 @@ class Report:
         value = {"unit": None, "done": len(self.times), "total": None, "phase": "steady", "step": self.step, "note": note}
         value.update(fields, step_boot_s=round(self._began_s, 3), boot_s=round(now, 3), beat_boot_s=round(now, 3))
         value["deadline_boot_s"] = None if left_s is None else round(now + max(0.0, left_s), 3)
-        value["curve"] = self.curve[-_CURVE_POINTS:]
+        value.update(curve=self.curve[-_CURVE_POINTS:], indices=self.indices)
         self._written_s = now
         try:
             write_json(layout.progress_file(self.directory, 0), value, durable=False)
@@ -63,8 +75,9 @@ class Report:
         """Publish the receipt; False when the disk refuses it: then nothing counts as verified."""
         attempt = os.path.basename(self.directory)
         times = {"boot_id": procs.this_boot(), "boot_s": round(boot_s(), 3), "wall_s": round(time.time(), 3)}
+        self.told = dict(value, attempt=attempt, stage=self._action, **times)
         try:
-            write_json(os.path.join(self.directory, layout.RECEIPT), dict(value, attempt=attempt, stage="free-gpus", **times))
+            write_json(os.path.join(self.directory, self._receipt), self.told)
             return True
         except OSError as error:
             print("the receipt cannot be written: %s" % error, flush=True)

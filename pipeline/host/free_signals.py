@@ -1,10 +1,10 @@
-"""One signal each to exactly the confirmed processes: pinned by pidfd, then compared by boot, start ticks, user and program."""
+"""One signal each to exactly the confirmed processes: pinned by pidfd, then compared by boot, start ticks, user, program and exec."""
 
 import signal
 from typing import Any, Dict, List, Sequence
 
 from pipeline.host import procs
-from pipeline.host.holder_rows import program, user_id
+from pipeline.host.holder_rows import image, program, user_id
 
 SENT, GONE, CHANGED, NOT_PERMITTED = "sent", "gone", "changed", "not permitted"
 
@@ -14,12 +14,12 @@ Row = Dict[str, Any]
 def send(row: Row, number: int) -> str:
     """Signal the process of a confirmed row; returns one of the words above.
 
-    ``changed``: the same process with another user or program than was confirmed; it is left alone.
+    ``changed``: the same process with another user or program than was confirmed, or the same one begun anew; it is left alone.
     """
     pid = row["pid"]
 
     def same() -> bool:
-        return user_id(pid) == row["uid"] and program(pid) == row["exe"]
+        return user_id(pid) == row["uid"] and program(pid) == row["exe"] and image(pid) == row.get("image")
 
     if not procs.alive(row):
         return GONE

@@ -26,7 +26,8 @@ class Steps:
         self._term([row for row in targets if procs.alive(row)])
         self._note_ended()
         self._of.look("RECHECK")
-        survivors = [row for row in targets if procs.alive(row)]
+        asked = [signal.SIGTERM.name, free_signals.SENT]  # who was another program then was never asked to go
+        survivors = [row for row in targets if asked in row.get("got", []) and procs.alive(row)]
         if survivors:
             self._kill(survivors)
             self._note_ended()
@@ -64,7 +65,7 @@ class Steps:
 
     def _kill(self, rows: List[Dict[str, Any]]) -> None:
         self._signal("KILL", rows, signal.SIGKILL)
-        self._of.killed += [free.key(row) for row in rows]
+        self._of.killed += [free.key(row) for row in rows if row["got"][-1] == [signal.SIGKILL.name, free_signals.SENT]]
         self._wait_for(rows, self._of.times.kill_s, "KILL_WAIT")
 
     def _signal(self, step: str, rows: List[Dict[str, Any]], number: int) -> None:

@@ -3,15 +3,18 @@
 Only 0 MiB in every reading, with nobody on the GPU, is FREE. What is missing never improves a verdict.
 """
 
+import os
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Set
 
 from pipeline.contract import free
 from pipeline.host import procs
+from pipeline.host.expected_gpus import is_uuid
 from pipeline.host.holders import Holders
 
 Gpu = Dict[str, Any]
 _STABLE_BYTES = free.MIB
 _NAMED = 4
+_TITLE_CHARS = 60
 
 
 def judge_gpu(
@@ -49,7 +52,11 @@ def judge_gpu(
 
     numbers = [one for one in used if isinstance(one, int) and not isinstance(one, bool)]
     if not on or not numbers:
-        why = trouble or _unreadable(readings, numbers)
+        why = (
+            trouble
+            or _unreadable(readings, numbers)
+            or ("" if is_uuid(uuid) else "it does not tell its UUID (%s)" % (uuid or "never read"))
+        )
         if why:
             return verdict(free.UNKNOWN, why)
     last = numbers[-1]
@@ -74,9 +81,10 @@ def judge_gpu(
     if numbers[-1] < numbers[0] - _STABLE_BYTES:
         return verdict(free.RELEASING, "releasing: %d to %d MiB while it was read" % (free.mib(numbers[0]), free.mib(last)))
     if highest > free.IDLE_CAP_BYTES or failed or highest - lowest >= _STABLE_BYTES:
-        reason = incomplete or "every process here was looked at: the kernel or the driver keeps it"
-        what = "%d MiB held by something not visible from here (%s)" % (free.mib(highest), reason)
-        return verdict(free.UNSEEN, what)
+        looked = "every process here was looked at: the kernel or the driver keeps it"
+        if looks and looks[-1].simulated:
+            looked = "the state of these simulated GPUs names nobody"
+        return verdict(free.UNSEEN, "%d MiB that no process seen here holds (%s)" % (free.mib(highest), incomplete or looked))
     before = (baseline or {}).get("bytes")
     if isinstance(before, int) and highest > before + _STABLE_BYTES:
         base["finding"] = "its idle baseline was %d MiB before: something leaks" % free.mib(before)
@@ -109,8 +117,21 @@ def held_by(rows: Sequence[Dict[str, Any]], new: List[List[Any]]) -> str:
 
 
 def _named(rows: Sequence[Dict[str, Any]]) -> str:
-    told = ["%s %s" % (row["pid"], (row.get("title") or "(%s)" % row["why_not"])[:60]) for row in rows[:_NAMED]]
+    told = ["%s %s" % (row["pid"], _called(row.get("title") or "(%s)" % row["why_not"]) + _of_run(row)) for row in rows[:_NAMED]]
     return ", ".join(told) + (" and %d more" % (len(rows) - _NAMED) if len(rows) > _NAMED else "")
+
+
+def _of_run(row: Dict[str, Any]) -> str:
+    """Of which run it is, since its command line may be cut before it says so."""
+    ours = row.get("ours")
+    return " (run %s)" % ours["run"] if isinstance(ours, dict) and ours.get("run") and str(row.get("relation")).startswith("ours") else ""
+
+
+def _called(title: str) -> str:
+    """A command line, without the path of its program, and marked where it is cut."""
+    program, _, rest = title.partition(" ")
+    words = (os.path.basename(program) + " " + rest).rstrip() if program.startswith("/") else title
+    return words if len(words) <= _TITLE_CHARS else words[: _TITLE_CHARS - 3] + "..."
 
 
 def _pids(rows: Sequence[Dict[str, Any]]) -> str:
@@ -149,12 +170,20 @@ def _beside(looks_on: List[List[Any]]) -> str:
 def _line(word: str, code: int, gpus: Sequence[Dict[str, Any]], expected: int) -> str:
     if code == free.EXIT_FREE:
         return "%s: 0 MiB on %d/%d" % (word, len(gpus), expected)
-    groups: Dict[str, List[str]] = {}
+    groups: Dict[str, List[Any]] = {}
+    alike = all(gpu["verdict"] == word for gpu in gpus) and code != free.EXIT_BASELINE  # said once, of all
     for gpu in gpus:
-        groups.setdefault("%s: %s" % (gpu["verdict"], gpu["detail"]), []).append(str(gpu["index"]))
-    parts = ["GPU %s %s" % (",".join(indices), text) for text, indices in groups.items()]
+        verdict = "" if alike else " " + gpu["verdict"]
+        groups.setdefault("%s: %s" % (verdict, gpu["detail"]), []).append(gpu["index"])
+    parts = ["GPU %s%s" % (_indices(indices), text) for text, indices in groups.items()]
     if len(gpus) != expected:
         parts.insert(0, "%d of %d GPUs were read" % (len(gpus), expected))
     if code == free.EXIT_BASELINE:
         parts.insert(0, "no holders; not 0 MiB")
     return "%s: %s" % (word, "; ".join(parts))
+
+
+def _indices(indices: List[Any]) -> str:
+    """A GPU that was never read has no index."""
+    known = [one for one in indices if isinstance(one, int)]
+    return ",".join([*filter(None, [free.spans(known)]), *(str(one) for one in indices if one not in known)])

@@ -41,16 +41,18 @@ def verify_free(
     killed: Iterable[List[Any]] = (),
     cancelled: Callable[[], bool] = lambda: False,
     told: Callable[[int], None] = lambda number: None,
+    others_end_it: bool = False,
 ) -> Verified:
     """Read and judge; about five seconds, bounded whatever the driver does.
 
     ``recorded`` is ``baseline.load``'s; ``new`` tells, at the end, which holders came since the plan. An error, a missing GPU
-    or a late reading starts the row anew; ``told`` gets its length. Raises forked.CancelledError from ``look``.
+    or a late reading starts the row anew; ``told`` gets its length. ``others_end_it``: other GPUs than the expected in the very first
+    reading are told at once, since nothing before says that the right ones were there. Raises forked.CancelledError from ``look``.
     """
     looks: List[Holders] = []
     row: List[Dict[str, Any]] = []
     trouble, last, again = "", None, _RESETS
-    due = time.monotonic()
+    due, ended_s = time.monotonic(), 0.0
     for _ in range(_TRIES):
         while time.monotonic() < due and not cancelled():
             time.sleep(max(0.0, min(0.1, due - time.monotonic())))
@@ -65,15 +67,21 @@ def verify_free(
             if why.startswith("NVML hangs"):  # another question would only wait in the same queue
                 break
             continue
-        last = reading
+        first, last = last is None, reading
         if not looks:
             looks.append(look(reading))
         took_s = boot_s() - asked_s
-        trouble = expected.trouble(reading, strict=False) or ("a reading came after %.0f s" % took_s if took_s > _STALE_S else "")
+        others = expected.trouble(reading, strict=False)
+        trouble = others or ("a reading came after %.0f s" % took_s if took_s > _STALE_S else "")
         failed = any(gpu.get("error") for gpu in expected.judged(reading))
-        row = [] if trouble or (failed and again > 0) else [*row, reading]
+        apart_s = asked_s - ended_s if row else 0.0
+        ended_s = boot_s()
+        late = apart_s > interval_s + _STALE_S  # it was frozen in between: a new row
+        row = [] if trouble or (failed and again > 0) else [*([] if late else row), reading]
         again -= bool(failed)
         told(len(row))
+        if others and first and others_end_it:
+            break
         if len(row) == free.READINGS:
             looks.append(look(reading))
             break
@@ -107,16 +115,30 @@ def judge(
 
 
 def free_for_stage(verified: Verified, accepted: Dict[str, int]) -> Dict[str, Any]:
-    """{free, accepted, line}: whether a stage may start, all of its GPUs being FREE or at an idle baseline that was accepted for its run.
+    """{free, accepted, line, unprovable}: whether a stage may start, all of its GPUs being FREE or at an idle baseline that was accepted
+    for its run.
 
-    ``accepted`` is ``baseline.accepted``'s {uuid: bytes}. The line never calls an accepted baseline 0.
+    ``accepted`` is ``baseline.accepted``'s {uuid: bytes}. The line never calls an accepted baseline 0. ``unprovable``: why what idle GPUs
+    hold cannot be recorded and accepted here; "" when it can, or there is nothing to accept.
     """
+    answer = {"free": False, "accepted": False, "line": verified.result["line"], "unprovable": ""}
     if verified.result["exit_code"] == free.EXIT_FREE:
-        return {"free": True, "accepted": False, "line": verified.result["line"]}
+        return dict(answer, free=True)
     if verified.result["exit_code"] != free.EXIT_BASELINE:
-        return {"free": False, "accepted": False, "line": verified.result["line"]}
+        return answer
     open_ones = [gpu for gpu in verified.gpus if gpu["kind"] == free.BASELINE and not baseline.covers(gpu, accepted)]
-    if open_ones:
-        indices = ",".join(str(gpu["index"]) for gpu in open_ones)
-        return {"free": False, "accepted": False, "line": "%s; not accepted for this run: GPU %s" % (verified.result["line"], indices)}
-    return {"free": True, "accepted": True, "line": baseline.line(verified.gpus)}
+    if not open_ones:
+        return dict(answer, free=True, accepted=True, line=baseline.line(verified.gpus))
+    indices = ",".join(str(gpu["index"]) for gpu in open_ones)
+    why = _unprovable(verified, open_ones)
+    told = "%s: GPU %s" % ("cannot be proven idle here, nor accepted" if why else "not accepted for this run", indices)
+    known = verified.result["line"]
+    return dict(answer, line="; ".join([known, told] + ([why] if why and why not in known else [])), unprovable=why)
+
+
+def _unprovable(verified: Verified, gpus: List[Dict[str, Any]]) -> str:
+    if all(baseline.provable(gpu) for gpu in gpus):
+        return ""
+    looks = sorted({look.why_incomplete() for look in verified.looks} - {""})
+    opened = sorted({"process %s has it open" % one[0] for gpu in gpus for one in gpu["looks_on"]})
+    return "; ".join([*looks, *opened]) or "not everything was looked at"

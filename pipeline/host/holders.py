@@ -17,8 +17,9 @@ INITIAL_PID_NS = 4026531836
 """PROC_PID_INIT_INO: the first pid namespace; from any other one, processes are out of sight."""
 _TRIES = 4
 _EVIDENCE = 12
-MAX_ROWS, MAX_UNREADABLE = 200, 20
-"""Shown one by one; the unreadable are all counted."""
+_NAMED = 3
+MAX_ROWS, MAX_UNREADABLE = 500, 20
+"""Told one by one; with more rows the look is not complete. The unreadable are all counted."""
 
 
 class Holders(NamedTuple):
@@ -45,7 +46,9 @@ class Holders(NamedTuple):
     def why_incomplete(self) -> str:
         if self.simulated:
             return self.failed
-        unread = "%d processes could not be read" % self.unreadable if self.unreadable else ""
+        unread = "%d process%s could not be read" % (self.unreadable, "es" * (self.unreadable != 1)) if self.unreadable else ""
+        if self.some_unreadable and self.unreadable <= _NAMED:
+            unread += " (pid %s%s)" % (", ".join(str(pid) for pid in self.some_unreadable), "; root can" if os.geteuid() else "")
         return "; ".join(one for one in (self.failed, unread, self.hidden) if one)
 
     def on(self, uuid: Any) -> List[Dict[str, Any]]:
@@ -72,9 +75,16 @@ def look(
         value, at, why = forked.answer(lambda told: _work(reading, data_dir, run, dev, skip, told), stall_s, cancelled)
         if value is not None:
             hung = ", ".join(str(pid) for pid in skip)
-            failed = "looking at process %s hangs" % hung if hung else value["failed"]
+            rows = sorted(value["rows"], key=lambda row: not row["uses_memory"])[:MAX_ROWS]
+            over = "%d processes more than %d have a GPU open" % (len(value["rows"]) - len(rows), len(rows))
+            reasons = (
+                "looking at process %s hangs" % hung if hung else "",
+                value["failed"],
+                over if len(rows) < len(value["rows"]) else "",
+            )
+            failed = "; ".join(filter(None, reasons))
             unread = skip + value["unreadable"]
-            taken = (value["rows"][:MAX_ROWS], len(unread), unread[:MAX_UNREADABLE])
+            taken = (rows, len(unread), unread[:MAX_UNREADABLE])
             return Holders(*taken, hidden(), failed, round(began, 3), round(boot_s() - began, 3), bool((reading or {}).get("simulated")))
         if at is None:
             break

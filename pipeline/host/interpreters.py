@@ -10,7 +10,8 @@ import subprocess
 import sys
 from typing import Any, Dict, List, Optional
 
-from pipeline.host.interpreter_needs import DISTRIBUTIONS, NEEDS, OTHER_NAMES, lacking
+from pipeline.contract.versions import ALSO_CALLED
+from pipeline.host.interpreter_needs import DISTRIBUTIONS, NEEDS, lacking
 
 MAX_CANDIDATES = 48
 PARALLEL = 2
@@ -35,7 +36,7 @@ for name, others in %r.items():
         except Exception:
             pass
 print("\\x1e" + json.dumps({"python": "%%d.%%d.%%d" %% sys.version_info[:3], "prefix": sys.prefix, "versions": found}))
-""" % ({name: OTHER_NAMES.get(name, ()) for name in DISTRIBUTIONS},)
+""" % ({name: ALSO_CALLED.get(name, ()) for name in DISTRIBUTIONS},)
 
 
 class Survey:

@@ -1,25 +1,23 @@
 """Launching: idempotent by attempt id, and answered only once something is known of the job."""
 
 import os
-import re
 import sys
 from typing import Any, Dict, Optional, Tuple
 
 from pipeline.contract import layout
 from pipeline.contract.clock import boot_s
-from pipeline.contract.files import read_json
+from pipeline.contract.files import read_json, write_json
 from pipeline.contract.stages import ACTIONS, JOBS, STAGES
 from pipeline.contract.telemetry import LAUNCHING
-from pipeline.host import actions, asked, claims, locks, procs, settings_store, spawn, state
+from pipeline.host import actions, asked, audit, claims, locks, settings_store, spawn, state, visible_gpus
 from pipeline.host.errors import FAILED, MISSING, USAGE, RequestError
+from pipeline.host.launch_words import check_arguments, find_interpreter
 
 DEADLINE_S = 15.0
 """A launch is answered by then with what is known."""
 _RETRY_S = 3.0
 """A supervisor that has not taken its lock by then is taken for dead; a second one that it outlives goes away by itself."""
 _TAIL_BYTES = 4096
-_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-_OURS = ("PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONFAULTHANDLER", spawn.ENV_DIRECTORY, spawn.ENV_STAGE_LOCK, procs.COOKIE)
 
 
 class Launch:
@@ -28,8 +26,16 @@ class Launch:
     Raises RequestError when the request cannot be carried out.
     """
 
-    def __init__(self, data_dir: str, request: Dict[str, Any], code_dir: str, python: str = sys.executable):
-        self.directory, self.existing = claim(data_dir, request, code_dir)
+    def __init__(
+        self,
+        data_dir: str,
+        request: Dict[str, Any],
+        code_dir: str,
+        python: str = sys.executable,
+        gpus: Optional[Dict[str, Any]] = None,
+    ):
+        """``gpus`` is the evidence for the spec that the GPUs of the stage are free (``gpu_gate``)."""
+        self.directory, self.existing = claim(data_dir, request, code_dir, gpus)
         self._code_dir = code_dir
         self._python = python
         self._asked_s = boot_s()
@@ -49,28 +55,46 @@ class Launch:
         return dict(reply, existing=self.existing, log_tail=log_tail(self.directory))
 
 
-def claim(data_dir: str, request: Dict[str, Any], code_dir: str) -> Tuple[str, bool]:
+def check(data_dir: str, request: Dict[str, Any]) -> str:
+    """The directory that the attempt of a request has, or would get. Raises RequestError as ``claim`` does, and claims nothing."""
+    stage, attempt = _check_names(request)
+    run_directory = layout.run_dir(os.path.abspath(data_dir), request["run"])
+    directory = layout.attempt_dir(run_directory, stage, attempt)
+    if stage in ACTIONS:
+        return directory
+    asked.existing_run(os.path.abspath(data_dir), request["run"], "send its settings first")
+    settings_store.settle(run_directory)
+    if read_json(os.path.join(run_directory, settings_store.RESOLVED)) is None:
+        raise RequestError(MISSING, f"run {request['run']!r} has no readable settings.json", "send its settings again")
+    check_arguments(request.get("args") or [], request.get("env") or {})
+    if not os.path.isdir(directory):
+        find_interpreter(request.get("interpreter"))
+    return directory
+
+
+def claim(data_dir: str, request: Dict[str, Any], code_dir: str, gpus: Optional[Dict[str, Any]] = None) -> Tuple[str, bool]:
     """Check a launch request and claim its attempt directory; returns it, and whether it had been claimed before.
 
     Raises RequestError: ``usage`` for a bad request or the same id with other contents, ``missing`` without run or settings,
     ``failed`` when the disk refuses.
     """
-    stage, attempt = _check_names(request)
+    directory = check(data_dir, request)
+    stage, attempt = str(request["stage"]), str(request["attempt"])
     if stage in ACTIONS:
         return actions.claim(os.path.abspath(data_dir), request, code_dir)
-    run_directory = asked.existing_run(os.path.abspath(data_dir), request["run"], "send its settings first")
-    settings_store.settle(run_directory)
-    if read_json(os.path.join(run_directory, settings_store.RESOLVED)) is None:
-        raise RequestError(MISSING, f"run {request['run']!r} has no readable settings.json", "send its settings again")
+    run_directory = os.path.dirname(os.path.dirname(os.path.dirname(directory)))
     args, env = request.get("args") or [], request.get("env") or {}
-    _check_arguments(args, env)
     wanted = {"interpreter": request.get("interpreter"), "args": args, "env": env}
-    directory = layout.attempt_dir(run_directory, stage, attempt)
     existing = os.path.isdir(directory)
     if not existing:
         path = find_interpreter(request.get("interpreter"))
-        code = {"code": os.path.basename(code_dir), "code_dir": os.path.abspath(code_dir)}
-        spec = claims.new_spec(run_directory, stage, attempt, asked.by(request), asked=wanted, **dict(wanted, interpreter=path), **code)
+        visible_gpus.check(run_directory, stage, env, (gpus or {}).get("wanted") or [])
+        given: Dict[str, Any] = dict(wanted, interpreter=path, env=visible_gpus.environment(env, gpus))
+        given.update(code=os.path.basename(code_dir), code_dir=os.path.abspath(code_dir))
+        if gpus is not None:
+            given["gpus"] = gpus
+        spec = claims.new_spec(run_directory, stage, attempt, asked.by(request), asked=wanted, **given)
+        audit.asked(os.path.abspath(data_dir), "launch", request, interpreter=path, args=args)
         try:
             existing = not claims.claim(run_directory, spec)
         except OSError as error:
@@ -80,6 +104,11 @@ def claim(data_dir: str, request: Dict[str, Any], code_dir: str) -> Tuple[str, b
         different = [name for name in wanted if (spec.get("asked") or {}).get(name) != wanted[name]]
         if different:
             raise RequestError(USAGE, f"attempt {attempt} exists with other {', '.join(different)}", "a new launch needs a new attempt id")
+        if gpus is not None and needs_supervisor(directory):  # it was claimed and never begun: it starts on what was verified now
+            try:
+                write_json(os.path.join(directory, layout.SPEC), dict(spec, gpus=gpus, env=visible_gpus.environment(env, gpus)))
+            except OSError as error:
+                raise RequestError(FAILED, f"{directory}: cannot write the evidence: {error.strerror}") from None
     return directory, existing
 
 
@@ -110,25 +139,6 @@ def log_tail(directory: str) -> str:
     return data.decode("utf-8", "replace")
 
 
-def find_interpreter(asked: Any) -> str:
-    """The absolute path of an interpreter given as a path, ``~/path`` or a name on PATH. Raises RequestError when there is none."""
-    if not isinstance(asked, str) or not asked or "\0" in asked:
-        raise RequestError(USAGE, f"interpreter {asked!r}: name the Python of the stage", "see `interpreters` of this host")
-    path = os.path.expanduser(asked)
-    if os.sep not in path:
-        for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
-            if folder and os.access(os.path.join(folder, path), os.X_OK):
-                return os.path.abspath(os.path.join(folder, path))
-        raise RequestError(USAGE, f"interpreter {asked}: not found on the host's PATH", "give its absolute path")
-    if not os.path.isabs(path):
-        raise RequestError(USAGE, f"interpreter {asked}: a relative path", "give its absolute path")
-    if not os.path.exists(path):
-        raise RequestError(USAGE, f"interpreter {asked}: no such file on the host")
-    if os.path.isdir(path) or not os.access(path, os.X_OK):
-        raise RequestError(USAGE, f"interpreter {asked}: not an executable file")
-    return path
-
-
 def _check_names(request: Dict[str, Any]) -> Tuple[str, str]:
     stage, attempt = request.get("stage"), request.get("attempt")
     try:
@@ -143,15 +153,3 @@ def _check_names(request: Dict[str, Any]) -> Tuple[str, str]:
     if stage in STAGES and not STAGES[stage].built:
         raise RequestError(USAGE, f"stage {stage} is catalogued, but this version cannot run it yet")
     return str(stage), str(attempt)
-
-
-def _check_arguments(args: Any, env: Any) -> None:
-    if not isinstance(args, list) or not all(isinstance(one, str) and "\0" not in one for one in args):
-        raise RequestError(USAGE, "args must be a list of strings without NUL")
-    if not isinstance(env, dict):
-        raise RequestError(USAGE, "env must be an object of names and strings")
-    for name, value in env.items():
-        if not _ENV_NAME.match(name) or not isinstance(value, str) or "\0" in value:
-            raise RequestError(USAGE, f"env {name!r}: a name of letters, digits and '_', and a string without NUL")
-        if name in _OURS:
-            raise RequestError(USAGE, f"env {name}: set by the launch itself")

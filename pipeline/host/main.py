@@ -1,10 +1,21 @@
-"""Entry of the shipped bundle: ``python DATA/code/HASH agent|supervise|shim|nvml|free-plan|free-gpus ...``."""
+"""Entry of the shipped bundle: ``python DATA/code/HASH PART ...``, PART being one of the names below."""
 
 import importlib
 import sys
 from typing import List, Optional
 
-_PARTS = {"agent": "agent", "supervise": "supervisor", "shim": "shim", "nvml": "nvml", "free-plan": "free_survey", "free-gpus": "free_gpus"}
+_PARTS = {
+    "agent": "agent",
+    "supervise": "supervisor",
+    "shim": "shim",
+    "nvml": "nvml",
+    "free-plan": "free_survey",
+    "free-gpus": "free_gpus",
+    "gpu-check": "gpu_check",
+    "gpu-gate": "gpu_gate",
+    "transition-plan": "transition_plan",
+    "transition": "transition",
+}
 
 
 def main(arguments: Optional[List[str]] = None) -> int:

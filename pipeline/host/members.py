@@ -3,6 +3,9 @@
 No single method finds all (measured, one job with a child, a child in a new session, a daemon and a child with an empty environment): the
 tree misses daemons that fell to pid 1, the cookie misses emptied environments, the session misses new sessions. So the union is taken,
 with what earlier looks saw. Each process is held by pid and start ticks, and signalled by pidfd.
+
+Cookie, session and memory are no proof against another user: an environment is inherited, and can be forged. What is not of this user is
+the attempt's only while it hangs from its main process, or from this supervisor, to whom its orphans fall.
 """
 
 import os
@@ -31,6 +34,8 @@ class Members:
         self._seen: Dict[int, int] = {}  # pid -> start ticks
         self._remembers = remembers
         self._session_until_s = float("-inf")
+        self.strangers: List[int] = []
+        """Pids that the last thorough look found by cookie, session or memory, but of another user and not in the tree: left alone."""
 
     def main_lives(self) -> bool:
         lives = procs.alive(self._ident)
@@ -48,13 +53,17 @@ class Members:
         """A thorough look: every process of the host by tree, session and cookie, and what was seen before. No zombies."""
         table = procs.scan()
         roots = {self.pid} if self.main_lives() else set()
+        tree = roots | procs.descendants(roots | {os.getpid()}, table)
         if self._session_is_ours(table):
             roots |= {stat.pid for stat in table.values() if stat.session == self.pid}
         roots |= procs.by_cookie(str(self._ident["attempt"]), table)
         roots |= {pid for pid, ticks in self._seen.items() if pid in table and table[pid].start_ticks == ticks}
         roots -= self._spared | {os.getpid()}
         found = roots | procs.descendants(roots | {os.getpid()}, table)
-        return [stat for stat in self._remember(found) if stat.state not in procs.DEAD]
+        ours = {pid for pid in found if pid in tree or procs.is_of_user(pid, os.geteuid())}
+        stats = [stat for stat in self._remember(ours, table) if stat.state not in procs.DEAD]
+        self.strangers = sorted(pid for pid in found - ours - self._spared if procs.read_stat(pid) is not None)
+        return stats
 
     def others(self) -> List[procs.Stat]:
         """Everything but the main process."""
@@ -82,14 +91,16 @@ class Members:
             time.sleep(_POLL_S)
             reap()
 
-    def _remember(self, pids: Iterable[int]) -> List[procs.Stat]:
+    def _remember(self, pids: Iterable[int], table: Optional[Dict[int, procs.Stat]] = None) -> List[procs.Stat]:
+        """``table``: the scan that these pids are of; one that is another process by now is left out."""
         stats = [procs.read_stat(pid) for pid in pids if pid not in self._spared and pid != os.getpid()]
-        found = [stat for stat in stats if stat is not None]
+        found = [stat for stat in stats if stat is not None and (table is None or stat.start_ticks == table[stat.pid].start_ticks)]
         current = {stat.pid: stat.start_ticks for stat in found}
         for pid, ticks in self._seen.items():
             if pid not in current:  # it may have left the tree, not the world
                 stat: Optional[procs.Stat] = procs.read_stat(pid)
-                if stat is not None and stat.start_ticks == ticks and stat.state not in procs.DEAD:
+                known = stat is not None and stat.start_ticks == ticks and stat.state not in procs.DEAD
+                if stat is not None and known and procs.is_of_user(pid, os.geteuid()):
                     current[pid] = ticks
                     found.append(stat)
         self._seen = current if self._remembers else {}

@@ -43,7 +43,7 @@ class NvmlClient:
         self._complaint = b""
         self._asked_s: Optional[float] = None
         self._reading: Dict[str, Any] = {}
-        self._state, self._detail = NVML_STARTING, ""
+        self._state, self._detail, self._gave_reason = NVML_STARTING, "", False
         self._failures = 0
         self._retry_s = 0.0
         self._marked: Optional[str] = None
@@ -154,6 +154,7 @@ class NvmlClient:
         for fd in self.fds:
             os.set_blocking(fd, False)
         self._buffer = self._complaint = b""
+        self._gave_reason = False
         if self._state == NVML_STUCK:
             self._state = NVML_STARTING
         return True
@@ -168,7 +169,7 @@ class NvmlClient:
             return
         self._unmark()
         if gpus is None:
-            self._state, self._detail = NVML_ERROR, str(reading.get("error"))
+            self._state, self._detail, self._gave_reason = NVML_ERROR, str(reading.get("error")), True
             self._reading = dict(self._reading, simulated=reading.get("simulated"))
             return  # it ends now; _died keeps this reason
         self._reading, self._failures = reading, 0
@@ -187,7 +188,7 @@ class NvmlClient:
                 file.close()
         said = self._complaint.decode("utf-8", "replace").strip().splitlines()
         how = "it closed its output and cannot be ended" if code is None else "signal %d" % -code if code < 0 else "exit code %d" % code
-        gave_reason = self._asked_s is None and self._state == NVML_ERROR and code == 3
+        gave_reason = self._gave_reason and code == 3  # also when it was asked again before it had ended
         self._asked_s = None
         if code is not None:
             self._unmark()

@@ -60,7 +60,7 @@ class Session:
     def restart(self) -> None:
         """Close this program's handle on the driver; the next reading opens it anew."""
         self._client.close()
-        self._client = self._new()
+        self._client, self._answered = self._new(), False  # a first answer takes its time again: this handle may have been the last
 
     def quiet(self) -> None:
         """Ask the agents to close theirs as well. Raises OSError."""

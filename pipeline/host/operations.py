@@ -7,11 +7,11 @@ import contextlib
 import os
 from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
-from pipeline.contract import events, layout, lineage
+from pipeline.contract import events, layout, lineage, transition
 from pipeline.contract.clock import boot_s
 from pipeline.contract.files import read_json
 from pipeline.contract.telemetry import DONE, LIVE_STATES, number
-from pipeline.host import asked, filecache, settings_store, source_looks, state, stop
+from pipeline.host import asked, audit, filecache, settings_store, source_looks, state, stop
 from pipeline.host.errors import MISSING, USAGE, RequestError
 from pipeline.host.tail import Tail
 
@@ -81,8 +81,14 @@ def runs(data_dir: str) -> Reply:
         except ValueError:
             continue
         if os.path.isdir(directory):
-            found.append({"name": name, "stages": _stages(directory)})
+            found.append({"name": name, "stages": _stages(directory), "transition": _transition(directory)})
     return {"runs": found}
+
+
+def _transition(directory: str) -> Optional[Dict[str, Any]]:
+    """How the newest transition of a run stands; None without any."""
+    one = state.current(directory, transition.ACTION)
+    return None if one is None else {name: one[name] for name in ("attempt", "state", "by", "ended_boot_s")}
 
 
 def _stages(directory: str) -> Dict[str, Any]:
@@ -99,6 +105,7 @@ def _stages(directory: str) -> Dict[str, Any]:
 def ask_stop(data_dir: str, request: Request, code_dir: str) -> Poll:
     """{attempt, state, asked, taken}: ``taken`` once a supervisor has acted on it, or there was nothing left to stop."""
     directory = attempt_dir(data_dir, request, live=True)
+    audit.asked(data_dir, "stop", dict(request, attempt=os.path.basename(directory)))
     told = stop.request_stop(directory, asked.by(request), request.get("grace_s"), code_dir)
     deadline = boot_s() + SUPERVISOR_PATIENCE_S
 

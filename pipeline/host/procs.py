@@ -146,6 +146,15 @@ def by_cookie(attempt: str, pids: Iterable[int]) -> Set[int]:
     return found
 
 
+def is_of_user(pid: int, uid: int) -> bool:
+    """Whether its real and its effective user are this one: what somebody else runs under this user's name (set-user-ID) is not."""
+    try:
+        line = next(one for one in _read(f"/proc/{pid}/status").splitlines() if one.startswith(b"Uid:"))
+        return [int(word) for word in line.split()[1:3]] == [uid, uid]
+    except (OSError, ValueError, StopIteration):
+        return False
+
+
 def tree_stats(stats: Iterable[Stat]) -> Dict[str, Any]:
     """{procs, cpu_s, rss_bytes, states}. Zombies only show in states; resident memory that processes share counts once for each."""
     count, cpu_s, rss_bytes = 0, 0.0, 0

@@ -8,7 +8,20 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 from pipeline.contract import WIRE_VERSION
 from pipeline.contract.clock import boot_s
 from pipeline.contract.telemetry import number
-from pipeline.host import baseline, free_survey, launch, operations, probe, procs, samples, settings_store, spawn
+from pipeline.host import (
+    audit,
+    baseline,
+    free_survey,
+    gpu_gate,
+    operations,
+    preflight_request,
+    probe,
+    procs,
+    samples,
+    settings_store,
+    spawn,
+    transition_plan,
+)
 from pipeline.host.control import Control
 from pipeline.host.errors import FAILED, INTERNAL, USAGE, RequestError
 from pipeline.host.interpreters import Survey
@@ -43,12 +56,15 @@ class Requests:
             "tail": self._start_tail,
             "control": control.ask,
             "baseline.accept": lambda request: baseline.accept(data_dir, request),
+            "audit": lambda request: audit.newest(data_dir, audit.MOST_LINES),
         }
         self._polled: Dict[str, Callable[[Request], Poll]] = {
-            "launch": lambda request: launch.Launch(data_dir, request, code_dir).poll,
+            "launch": lambda request: gpu_gate.GatedLaunch(data_dir, request, code_dir).poll,
             "stop": lambda request: operations.ask_stop(data_dir, request, code_dir),
             "adopt": lambda request: operations.adopt(data_dir, request, code_dir),
             "free.plan": lambda request: free_survey.PlanRequest(data_dir, request, code_dir).poll,
+            "preflight": lambda request: preflight_request.PreflightRequest(data_dir, request, code_dir).poll,
+            "transition.plan": lambda request: transition_plan.PlanRequest(data_dir, request, code_dir).poll,
         }
 
     @property

@@ -5,25 +5,25 @@ A process that a manager keeps is never signalled before its manager was stopped
 
 import os
 import pwd
-import re
 import subprocess
 import time
-from typing import Any, Callable, Dict, List, NamedTuple, Optional
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
+from pipeline.contract import events, layout
 from pipeline.contract.stages import JOBS
 from pipeline.contract.telemetry import LIVE_STATES
-from pipeline.host import managers, ours, spawn, state, stop
+from pipeline.host import child_pipes, managers, ours, spawn, state, stop
 from pipeline.host.errors import RequestError
+from pipeline.host.manager_kinds import ATTEMPT, DOCKER, PODMAN, SYSTEMD, UNIT_NAME, Manager
 
-SYSTEMD, DOCKER, PODMAN, ATTEMPT = "systemd", "docker", "podman", "attempt"
-_NAME = re.compile(r"[A-Za-z0-9_.:@\\][A-Za-z0-9_.:@\\-]{0,255}\Z")
 _POLL_S = 0.1
 _SPARE_S = 15.0
 """What a command may take beyond the grace that it gives."""
 _SAID_BYTES = 4000
-
-Manager = Dict[str, Any]
-"""{how, name, ...}: ``how`` is one of the words above, ``name`` what a person calls it."""
+SUPERVISOR_S = 60.0
+"""A supervisor is done by then with what its attempt left: a server gets 30 s after its SIGTERM, then 10 s of SIGKILL."""
+_AT_REST = ("exited", "created", "configured", "stopped", "dead")
+"""States of a container that only somebody's command would start."""
 
 
 class Stopped(NamedTuple):
@@ -41,7 +41,7 @@ def of_attempt(attempt: Dict[str, Any]) -> Manager:
 def of_place(place: managers.Place, uid: Optional[int]) -> Optional[Manager]:
     """The manager of a place; None when there is none, or none that is stopped from here (a pod, a nested or a foreign container)."""
     if place.unit is not None and (not place.containers or place.unit_has_container):
-        if not _NAME.match(place.unit) or (place.unit_uid not in (None, os.geteuid()) and os.geteuid() != 0):
+        if not UNIT_NAME.match(place.unit) or (place.unit_uid not in (None, os.geteuid()) and os.geteuid() != 0):
             return None
         return {"how": SYSTEMD, "name": place.unit, "unit": place.unit, "unit_uid": place.unit_uid}
     if place.unit is not None or place.pod is not None or len(place.containers) != 1:
@@ -58,12 +58,41 @@ def command(manager: Manager, grace_s: float) -> List[str]:
     """The command that stops a unit or a container."""
     if manager["how"] in (DOCKER, PODMAN):
         return [manager["how"], "stop", "-t", "%d" % max(0, round(grace_s)), manager["id"]]
+    return [*_systemctl(manager), "stop", manager["unit"]]
+
+
+def _systemctl(manager: Manager) -> List[str]:
     uid = manager.get("unit_uid")
     if uid is None:
-        return ["systemctl", "--no-ask-password", "stop", manager["unit"]]
+        return ["systemctl", "--no-ask-password"]
     if uid == os.geteuid():
-        return ["systemctl", "--user", "stop", manager["unit"]]
-    return ["systemctl", "--user", "-M", "%s@" % pwd.getpwuid(uid).pw_name, "stop", manager["unit"]]
+        return ["systemctl", "--user"]
+    return ["systemctl", "--user", "-M", "%s@" % pwd.getpwuid(uid).pw_name]
+
+
+def idle_word(manager: Manager) -> str:
+    """What the manager of a unit or a container says where it neither runs nor is about to; "" for all else, silence included.
+
+    A unit that loads, or is between two restarts, is on no GPU either: only its manager can tell that from one at rest.
+    """
+    if manager["how"] == SYSTEMD:
+        said = _asked(lambda: [*_systemctl(manager), "show", "--property=ActiveState", manager["unit"]])
+        return "inactive" if said == (0, "ActiveState=inactive") else ""
+    code, text = _asked(lambda: [manager["how"], "inspect", "--type", "container", "--format", "{{.State.Status}}", manager["id"]])
+    if code and "no such" in text.lower() and manager["id"] in text:
+        return "removed"
+    return text if code == 0 and text in _AT_REST else ""
+
+
+def _asked(words: Callable[[], List[str]]) -> Tuple[Optional[int], str]:
+    """(exit code, what it said); (None, why) when it gave no answer."""
+    try:
+        done = subprocess.run(
+            words(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=_SPARE_S, check=False
+        )
+    except (OSError, KeyError, subprocess.TimeoutExpired) as error:
+        return None, str(error)
+    return done.returncode, done.stdout[-_SAID_BYTES:].decode("utf-8", "replace").strip()
 
 
 def stop_manager(manager: Manager, grace_s: float, data_dir: str, by: str, cancelled: Callable[[], bool]) -> Stopped:
@@ -89,14 +118,13 @@ def _run(manager: Manager, grace_s: float, cancelled: Callable[[], bool]) -> Any
     why = ""
     while True:
         code = process.poll()
-        said += process.stdout.read() or b""
+        said += child_pipes.drain(process.stdout)
         said = said[-_SAID_BYTES:]
         if code is not None:
             break
         if cancelled() or time.monotonic() > deadline:
             why = "cancelled while it stopped; it may still stop" if cancelled() else "no end of it after %.0f s" % (grace_s + _SPARE_S)
-            process.kill()  # the client that waits; what it asked for goes on
-            process.wait()
+            child_pipes.kill(process)  # the client that waits; what it asked for goes on
             break
         time.sleep(_POLL_S)
     process.stdout.close()
@@ -105,6 +133,7 @@ def _run(manager: Manager, grace_s: float, cancelled: Callable[[], bool]) -> Any
 
 
 def _stop_attempt(manager: Manager, data_dir: str, by: str, cancelled: Callable[[], bool]) -> Any:
+    """Until its supervisor is gone as well: it ends what the attempt left, in its own order, before anybody else does."""
     how = "stop of %s, attempt %s" % (manager["name"], manager["attempt"])
     directory = ours.directory_of(data_dir, manager)
     if directory is None:
@@ -117,7 +146,19 @@ def _stop_attempt(manager: Manager, data_dir: str, by: str, cancelled: Callable[
     while True:
         view = state.view(directory)
         if view["state"] not in LIVE_STATES:
-            return True, how, "%s %s" % (view["state"], view["why"])
+            break
         if cancelled() or time.monotonic() > deadline:
             return False, how, "cancelled while it stopped" if cancelled() else "it is still %s" % view["state"]
         time.sleep(_POLL_S)
+    deadline = time.monotonic() + SUPERVISOR_S
+    while stop.supervised(directory):
+        if cancelled() or time.monotonic() > deadline:
+            return False, how, "its supervisor is still ending what it left"
+        time.sleep(_POLL_S)
+    return True, how, "%s %s%s" % (view["state"], view["why"], _left_alone(directory))
+
+
+def _left_alone(directory: str) -> str:
+    told = [one for one in events.read_events(os.path.join(directory, layout.EVENTS))[0] if one.get("kind") == events.LEFT_ALONE]
+    pids = ", ".join(str(pid) for pid in told[-1]["pids"][:20]) if told else ""
+    return "; left alone, of another user though with its cookie: %s" % pids if pids else ""

@@ -5,7 +5,7 @@ import fcntl
 import os
 from typing import Any, Dict, Optional, Tuple
 
-from pipeline.contract import layout
+from pipeline.contract import layout, transition
 from pipeline.contract.files import read_json, write_bytes, write_json
 from pipeline.contract.telemetry import LIVE_STATES
 from pipeline.host import asked, state
@@ -64,11 +64,8 @@ def _put_locked(run: str, data: bytes, resolved: Dict[str, Any], replace: bool) 
     if before is not None and before != data:
         if not replace:
             return {"written": False, "sha256": digest(before), "toml": before.decode("utf-8", "replace"), "kept": None}
-        for stage, view in state.newest(run).items():
-            if view["state"] in LIVE_STATES:
-                raise RequestError(
-                    BUSY, f"{stage} is {view['state']} (attempt {view['attempt']}) with the present settings", "stop it first"
-                )
+        for stage, view in _at_work(run).items():
+            raise RequestError(BUSY, f"{stage} is {view['state']} (attempt {view['attempt']}) with the present settings", "stop it first")
     kept = _keep(run, before) if before is not None and before != data else None
     if before != data:
         text = data.decode("utf-8", "surrogateescape")
@@ -89,9 +86,18 @@ def settle(run: str) -> None:
         os.close(lock)
 
 
+def _at_work(run: str) -> Dict[str, Dict[str, Any]]:
+    """{stage or action: view} of what lives and works with the present settings; a transition that only waits does not yet."""
+    views = {**state.newest(run), transition.ACTION: state.current(run, transition.ACTION)}
+    found = {name: view for name, view in views.items() if view is not None and view["state"] in LIVE_STATES}
+    if (found.get(transition.ACTION, {}).get("progress") or {}).get("phase") == transition.ARMED_PHASE:
+        del found[transition.ACTION]
+    return found
+
+
 def _settle(run: str) -> None:
     pending = read_json(os.path.join(run, _PENDING))
-    if pending is None or any(view["state"] in LIVE_STATES for view in state.newest(run).values()):
+    if pending is None or _at_work(run):
         return
     toml, resolved, present = pending.get("toml"), pending.get("resolved"), read(run)
     # Not over a text that somebody wrote by hand since.

@@ -16,7 +16,7 @@ from pipeline.contract import events, layout
 from pipeline.contract.clock import boot_s
 from pipeline.contract.files import read_json, write_json
 from pipeline.contract.stages import ACTIONS
-from pipeline.host import cgroup, locks, procs, reserved, spawn
+from pipeline.host import cgroup, evidence_age, locks, procs, reserved, spawn
 
 _OPEN, _LEAVE = b"o", b"l"
 """What comes through the gate. Nothing at all (end of file) means that the shim died."""
@@ -40,6 +40,11 @@ def main(arguments: List[str]) -> int:
         return 0
     if os.path.exists(os.path.join(directory, layout.STOP)):
         return _finish(directory, {"code": None, "signal": None, "not_started": "it was stopped before it began"})
+    try:
+        if isinstance(spec.get("gpus"), dict):
+            evidence_age.check(spec["gpus"], evidence_age.SPAWN_S)
+    except evidence_age.StaleEvidenceError as error:
+        return _finish(directory, {"code": None, "signal": None, "not_started": "%s; %s" % (error, error.hint)})
     stage_lock_path = os.path.join(os.path.dirname(directory), layout.LOCK)
     try:
         stage_lock = locks.take(stage_lock_path, locks.holder_line(attempt, by))

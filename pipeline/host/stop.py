@@ -67,6 +67,11 @@ def supervised(directory: str) -> bool:
     return locks.is_held(os.path.join(directory, layout.SUPERVISOR_LOCK))
 
 
+def is_asked(directory: str) -> bool:
+    """Whether a stop is on disk. An action looks itself: its supervisor may be frozen, and then no SIGTERM comes of it."""
+    return os.path.exists(os.path.join(directory, layout.STOP))
+
+
 def stop_taken(directory: str) -> bool:
     """Whether a supervisor has acted on the stop, or there is nothing left to stop."""
     found, _ = events.read_events(os.path.join(directory, layout.EVENTS))

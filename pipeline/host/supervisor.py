@@ -183,6 +183,8 @@ class Supervisor:
         left = members.others()  # at once, while its session is surely its own
         self._await_exit(members)
         left = self._until_gone(members, left, _SETTLE_S)
+        if members.strangers:
+            self._tell(events.LEFT_ALONE, pids=members.strangers)
         if not left:
             return
         self._tell(events.SURVIVORS, pids=[stat.pid for stat in left])
@@ -233,14 +235,8 @@ class Supervisor:
         self._told.setdefault(kind, event)
 
     def _heartbeat(self, ended: bool = False) -> None:
-        value = {
-            "boot_id": procs.this_boot(),
-            "boot_s": round(boot_s(), 3),
-            "supervisor": procs.identity(),
-            "code": os.path.basename(spawn.code_root()),
-            "tree": None if ended else self._tree,
-            "ended": ended,
-        }
+        value = {"boot_id": procs.this_boot(), "boot_s": round(boot_s(), 3), "supervisor": procs.identity(), "ended": ended}
+        value.update(code=os.path.basename(spawn.code_root()), tree=None if ended else self._tree)
         try:
             write_json(self._path(layout.STATUS), value, durable=False)
         except OSError:

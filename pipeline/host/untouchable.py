@@ -1,6 +1,7 @@
 """Processes that are never ended from here, and why: NVIDIA's daemons, what keeps the host reachable, and this program itself."""
 
 import os
+import re
 from typing import Any, Dict, List, Optional, Set
 
 from pipeline.host import procs, spawn
@@ -15,7 +16,10 @@ _OTHERS = (
     "crio", "conmon", "podman", "kubelet", "k3s", "systemd", "init", "dumb-init", "tini", "tmux", "tmux: server", "screen", "SCREEN",
     "login", "slurmd", "slurmstepd",
 )  # fmt: skip
-_PARTS = ("agent", "supervise", "shim", "nvml", "free-plan", "free-gpus")
+_PARTS = ("agent", "supervise", "shim", "nvml", "free-plan", "free-gpus", "gpu-gate", "gpu-check", "transition-plan", "transition")
+_PYTHON = re.compile(r"(python|pypy)[0-9.]*\Z")
+_OPTIONS = ("-u", "-s", "-S")
+"""Of Python, as those parts are started."""
 SYSTEM, SELF = "system", "self"
 
 
@@ -38,7 +42,7 @@ def why(pid: int, exe: Optional[str], comm: str, argv: List[str], data_dir: str,
     name = os.path.basename(exe.replace(" (deleted)", "")) if exe else comm
     if pid == 1:
         return {"relation": SYSTEM, "why": "process 1: the host or the container ends with it", "daemon": False}
-    if pid in ancestors or _is_host_program(argv, data_dir):
+    if pid in ancestors or (exe and _PYTHON.match(name) and procs.is_of_user(pid, os.geteuid()) and _is_host_program(argv, data_dir)):
         return {"relation": SELF, "why": "eaglewatch's own", "daemon": True}
     if name in NVIDIA_DAEMONS:
         return {"relation": SYSTEM, "why": "%s: the driver's own daemon; it holds no job's memory" % name, "daemon": True}
@@ -48,9 +52,10 @@ def why(pid: int, exe: Optional[str], comm: str, argv: List[str], data_dir: str,
 
 
 def _is_host_program(argv: List[str], data_dir: str) -> bool:
-    """Whether the words are those of one of this program's parts: ``python ... CODE PART ...``, CODE being one of ours."""
+    """Whether the words are those of one of this program's parts: ``python ... CODE PART ...``, CODE being one of ours, and there."""
     code_dir = os.path.join(os.path.abspath(data_dir), "code")
-    for at in range(1, len(argv) - 1):
-        if argv[at + 1] in _PARTS and (os.path.dirname(argv[at]) == code_dir or argv[at] == spawn.code_root()):
-            return all(word.startswith("-") for word in argv[1:at])
-    return False
+    at = next((at for at, word in enumerate(argv) if at and word not in _OPTIONS), len(argv))
+    if at + 1 >= len(argv) or argv[at + 1] not in _PARTS:
+        return False
+    ours = os.path.dirname(argv[at]) == code_dir or argv[at] == spawn.code_root()
+    return ours and os.path.isfile(os.path.join(argv[at], "__main__.py"))

@@ -46,7 +46,8 @@ def _follow(home: str, stage: str) -> None:
         progress = (read_json(layout.progress_file(attempt, 0)) if attempt else None) or {}
         phase = progress.get("phase") or LOADING
         now = boot_s()
-        if on_gpus and (phase != held or now - held_s >= _REFRESH_S.get(phase, float("inf"))):
+        # Without an attempt it is not past its gate yet, and a real stage has no CUDA context before that.
+        if attempt and on_gpus and (phase != held or now - held_s >= _REFRESH_S.get(phase, float("inf"))):
             with suppress(OSError):
                 hold_all(gpus, phase, rehearsal.share(progress, "load_done", "load_total"), int((now - began) / HOLD_S))
             held, held_s = phase, now

@@ -43,7 +43,7 @@ def outputs(settings: Settings, run_directory: str) -> list[str]:
 
 
 @dataclass(frozen=True)
-class _Job:
+class VocabJob:
     attempt: Attempt
     settings: Settings
     output: str
@@ -61,7 +61,7 @@ def run(attempt: Attempt, settings: Settings, run_directory: str, arguments: arg
     attempt.progress.phase(LOADING, note="the model's config, the prepared rows, the tokenizer")
     try:
         with rows_lock.held(resolve(run_directory, settings.prepare.output, "prepare.output"), write=False):
-            job = _open(attempt, settings, run_directory)
+            job = open_job(attempt, settings, run_directory)
             _verify(job) if arguments.verify else _make(job)
     except OSError as error:
         raise StageError(told(error, outputs(settings, run_directory)[0])) from None
@@ -75,7 +75,8 @@ def _be_modest() -> None:
     os.nice(_NICENESS)
 
 
-def _open(attempt: Attempt, settings: Settings, run_directory: str) -> _Job:
+def open_job(attempt: Attempt, settings: Settings, run_directory: str) -> VocabJob:
+    """Look at the model, the prepared rows, the tokenizer's files and the output. Raises UserError, OSError."""
     output = outputs(settings, run_directory)[0]
     found = files.load_manifest(output)
     model = check_model(resolve(run_directory, settings.model.path, "model.path"))
@@ -91,10 +92,10 @@ def _open(attempt: Attempt, settings: Settings, run_directory: str) -> _Job:
         "tokenizer": tokenizer_fingerprint(model.path),
         "model": model.fingerprint,
     }
-    return _Job(attempt, settings, output, prepared, model, found, inputs)
+    return VocabJob(attempt, settings, output, prepared, model, found, inputs)
 
 
-def _make(job: _Job) -> None:
+def _make(job: VocabJob) -> None:
     vocab = job.settings.vocab
     building = files.begin(job.output, job.found)
     tokenizer = load_tokenizer(job.model.path, job.settings.model.trust_remote_code)
@@ -114,7 +115,7 @@ def _make(job: _Job) -> None:
     conclude(job.attempt, job.output, totals, problems, outcome_words, files.mend(job.output, job.found))
 
 
-def _count(job: _Job) -> TokenCounts:
+def _count(job: VocabJob) -> TokenCounts:
     def counted(rows: int, tokens: int) -> None:
         job.attempt.raise_if_stopped()
         job.attempt.progress.update(done=rows, tokens=tokens)
@@ -144,7 +145,7 @@ def _read_back(directory: str, counts: TokenCounts, mapping: Mapping) -> list[st
     return problems
 
 
-def _publish(job: _Job, building: str, totals: dict[str, Any], sums: dict[str, str]) -> bool:
+def _publish(job: VocabJob, building: str, totals: dict[str, Any], sums: dict[str, str]) -> bool:
     """Rename the files into place, the manifest last; True when the same ones are there, and stay."""
     unchanged = (job.found or {}).get("complete") is True and files.are_there(job.output, sums)
     replaced = files.told_of(job.found) - sums.keys()
@@ -156,7 +157,7 @@ def _publish(job: _Job, building: str, totals: dict[str, Any], sums: dict[str, s
     return unchanged
 
 
-def _manifest(job: _Job, totals: dict[str, Any], complete: bool) -> None:
+def _manifest(job: VocabJob, totals: dict[str, Any], complete: bool) -> None:
     output_manifest.publish(
         job.output,
         "vocab",
@@ -170,7 +171,7 @@ def _manifest(job: _Job, totals: dict[str, Any], complete: bool) -> None:
     )
 
 
-def _verify(job: _Job) -> None:
+def _verify(job: VocabJob) -> None:
     """The files against the manifest, the manifest against the present rows, tokenizer and sizes, the counts against the rows."""
     if job.found is None:
         raise UserError(f"vocab.output: {job.output} holds nothing that vocab made; run vocab first")

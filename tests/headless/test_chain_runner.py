@@ -8,109 +8,15 @@ from typing import Any, cast
 
 import pytest
 
-from console.core import runs
-from console.core.store import Store
 from console.headless import starting
 from console.headless.chain import Plan, Runner
-from console.headless.lines import LinkNow
 from console.headless.output import Output, Result
 from console.headless.session import Session
 from console.remote import errors
 from console.remote.errors import AgentError
-from pipeline.contract import telemetry
+from pipeline.contract import telemetry, transition
 from pipeline.errors import UserError
-from tests.fakes.frames import attempt, frame, progress
-
-LASTS = {"serve": 2, "generate": 3, "prepare": 1, "vocab": 3, "extract": 2}
-"""Frames until a stage is done, or the server up."""
-
-
-class PlayedHost:
-    """A link and a session in one: a frame each time somebody waits. Stages advance with frames; ``ends`` names those that end badly."""
-
-    def __init__(self, ends: dict[str, str] | None = None):
-        self.store = Store()
-        self.store.greet({"simulated": False})
-        self.link = self
-        self.over = False
-        self.did: list[str] = []
-        self.generating = asyncio.Event()
-        self.servers: list[dict[str, Any]] = []
-        """Of somebody else; those of ours stay in the list for ``lingers`` frames after their end, as on a host that looks every 5 s."""
-        self.lingers = 0
-        self.others: list[runs.Listed] = []
-        """Runs of the host beside the one that is played."""
-        self._ended: dict[str, int] = {}
-        self.lasts = dict(LASTS)
-        self.stages: dict[str, dict[str, Any]] = {}
-        self._ages: dict[str, int] = {}
-        self._ends = ends or {}
-        self._boot_s = 200.0
-        self.tell()
-
-    def now(self) -> LinkNow:
-        return LinkNow("LIVE", "LIVE 0.5 s", 0.5)
-
-    async def wait(self, _timeout_s: float) -> None:
-        await asyncio.sleep(0)
-        for name, one in self.stages.items():
-            if one["state"] == telemetry.RUNNING:
-                self._ages[name] += 1
-                if self._ages[name] >= self.lasts[name]:
-                    self._advance(name)
-            elif one["state"] == telemetry.STOPPING:
-                self._set(name, telemetry.STOPPED)
-                self._ended[one["attempt"]] = self.lingers
-        self.tell()
-
-    async def until(self, condition: Any, timeout_s: float) -> bool:
-        for _ in range(int(timeout_s)):
-            if condition():
-                return True
-            await self.wait(1.0)
-        return bool(condition())
-
-    def tell(self) -> None:
-        self._boot_s += 1
-        listed = [{"pid": 7, "engine": "vllm", "ours": {"run": "r", "attempt": one}} for one, frames in self._ended.items() if frames > 0]
-        self._ended = {one: frames - 1 for one, frames in self._ended.items()}
-        nvml = {"state": "ok", "simulated": False, "boot_s": self._boot_s}
-        self.store.fold(frame(self._boot_s, stages=dict(self.stages), nvml=nvml, servers=[*self.servers, *listed]))
-
-    async def runs(self) -> list[runs.Listed]:
-        return [runs.Listed("r", {name: one["state"] for name, one in self.stages.items()}, {}), *self.others]
-
-    async def request(self, op: str, **fields: Any) -> dict[str, Any]:
-        assert op == "read" and fields["what"] == "settings"
-        raise AgentError(errors.MISSING, "not there")
-
-    async def launch(self, run: str, stage: str, attempt_id: str, *_: Any) -> dict[str, Any]:
-        self.did.append(f"start {stage}")
-        self.begin(stage, attempt_id)
-        if stage == "generate":
-            self.generating.set()
-        return {"state": "RUNNING", "pid": 1, "attempt": attempt_id}
-
-    async def stop(self, run: str, stage: str, attempt_id: str | None, by: str) -> dict[str, Any]:
-        self.did.append(f"stop {stage}")
-        self._set(stage, telemetry.STOPPING)
-        return {"state": "STOPPING"}
-
-    def begin(self, stage: str, attempt_id: str) -> None:
-        told = progress(phase="loading", up=False) if stage == "serve" else progress()
-        self.stages[stage] = attempt(stage=stage, attempt=attempt_id, state=telemetry.RUNNING, simulated=False, progress=told)
-        self._ages[stage] = 0
-
-    def _advance(self, stage: str) -> None:
-        if stage in self._ends:
-            self._set(stage, self._ends[stage], why="as played")
-        elif stage == "serve":
-            self._set(stage, telemetry.RUNNING, progress=progress(phase="steady", up=True, note="answers here"))
-        else:
-            self._set(stage, telemetry.DONE, exit={"code": 0}, receipt={"verified": True, "bad": 0, "samples": 3, "tokens": 9})
-
-    def _set(self, stage: str, state: str, **changes: Any) -> None:
-        self.stages[stage] = {**self.stages[stage], "state": state, **changes}
+from tests.headless.played_host import PlayedHost
 
 
 @pytest.fixture(autouse=True)
@@ -130,13 +36,16 @@ async def run(host: PlayedHost) -> tuple[Result, str, str]:
     return result, out.getvalue(), err.getvalue()
 
 
-WHOLE = ["start serve", "start generate", "start prepare", "start vocab", "stop serve", "start extract"]
+PHRASE = "next h r prepare vocab extract r/serve"
+WHOLE = ["start serve", "start generate", "start prepare", "start vocab", PHRASE, "stop serve", "start extract"]
 
 
 async def test_every_stage_in_its_order_and_the_server_stopped_before_the_extraction() -> None:
     host = PlayedHost()
-    result, out, _ = await run(host)
+    result, out, err = await run(host)
     assert host.did == WHOLE
+    assert f"generate -> prepare -> vocab -> extract; stops r/serve; confirmed by this command: {PHRASE}" in err
+    assert "FREE           verify the GPUs free" in out and "FREE           ok  as played" in out
     assert (result.code, result.error) == (0, "")
     states = {name: row["state"] for name, row in result.stages.items()}
     assert states == {"serve": "STOPPED", "generate": "DONE", "prepare": "DONE", "vocab": "DONE", "extract": "DONE"}
@@ -162,6 +71,29 @@ async def test_a_stage_that_fails_ends_it_and_what_goes_on_is_said() -> None:
     assert again.code == 0 and host.did == [*WHOLE[:3], *WHOLE[2:]], "what failed before is what the next command begins with"
 
 
+async def test_a_transition_that_stops_ends_it_with_its_own_words_and_exit_code() -> None:
+    host = PlayedHost()
+    host.stops_at = transition.FREE
+    result, out, err = await run(host)
+    assert host.did == WHOLE[:6], "nothing is started on GPUs that are not verified free"
+    assert (result.code, result.error) == (11, "transition: stopped at FREE: as played")
+    assert "FREE           NOT PROVEN: as played" in out and "nothing of it runs now; to go on from here: eaglewatch rehearse" in err
+
+
+async def test_a_transition_that_somebody_confirmed_is_left_alone() -> None:
+    host = PlayedHost()
+    host.begin("serve", "20260101-000000-aaaaaaaaaaaa")
+    host.begin("generate", "20260101-000001-aaaaaaaaaaaa")
+    host.did.clear()
+    asked = [{"stage": one, "interpreter": f"/py/{one}"} for one in ("prepare", "vocab", "extract")]
+    plan = (await host.request("transition.plan", stages=asked, expected_gpus=2, **{"from": "generate"}))["plan"]
+    order = {"plan": plan, "armed": False, "phrase": PHRASE}
+    await host.act("r", transition.ACTION, "20260101-000002-aaaaaaaaaaaa", order, "somebody")
+    host.tell()
+    result, _, _ = await run(host)
+    assert result.code == 0 and host.did == [PHRASE, "stop serve", "start extract"], "it started none of them itself"
+
+
 FOREIGN = {"pid": 99, "engine": "vllm", "port": 8000, "user": "root", "ours": None, "how_to_stop": "kill 99"}
 
 
@@ -180,15 +112,16 @@ async def test_a_server_that_is_not_ours_is_seen_before_serve_is_started() -> No
     assert again.code == 0 and host.did == WHOLE
 
 
-async def test_a_stop_whose_answer_never_came_is_on_record(tmp_path: Path) -> None:
+async def test_a_transition_whose_answer_never_came_is_on_record(tmp_path: Path) -> None:
     class Losing(PlayedHost):
-        async def stop(self, run: str, stage: str, attempt_id: str | None, by: str) -> dict[str, Any]:
-            raise AgentError(errors.LOST, "connection lost before the answer to stop came")
+        async def act(self, *_: Any) -> dict[str, Any]:
+            raise AgentError(errors.LOST, "connection lost before the answer to launch came")
 
     result, _, err = await run(Losing())
     assert result.code == 3 and "connection lost" in err
     rows = [json.loads(line) for line in (tmp_path / "eaglewatch" / "audit.jsonl").read_text().splitlines()]
-    assert [row["reply"] for row in rows if row["what"] == "stop"] == [None, "error: connection lost before the answer to stop came"]
+    told = [(row["phrase"], row["reply"]) for row in rows if row["what"] == transition.ACTION]
+    assert told == [(PHRASE, None), (PHRASE, "error: connection lost before the answer to launch came")]
 
 
 async def test_the_stage_in_the_way_is_named_with_how_to_stop_it_here() -> None:
@@ -209,8 +142,12 @@ async def test_the_stage_in_the_way_is_named_with_how_to_stop_it_here() -> None:
 async def test_our_own_server_that_has_just_ended_is_waited_out() -> None:
     host = PlayedHost()
     host.lingers = 12
-    result, _, _ = await run(host)
-    assert result.code == 0 and host.did == WHOLE, result.error
+    host.begin("serve", "20260101-000000-aaaaaaaaaaaa")
+    host.set("serve", telemetry.STOPPING)
+    await host.wait(1.0)
+    assert host.store.view and host.store.view.servers
+    await starting.check(cast(Session, host), "h", "r", "extract", {})
+    assert not host.store.view.servers
 
 
 async def test_an_end_that_nobody_saw_is_not_told_as_failed() -> None:

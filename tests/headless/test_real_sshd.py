@@ -19,7 +19,7 @@ def server(tmp_path: Path, machine: Machine) -> Iterator[Sshd]:
     (machine.config / "eaglewatch" / "hosts.toml").write_text(
         f'[hosts.box]\nssh = "{server.host().user}@127.0.0.1:{server.port}"\npython = "{sys.executable}"\n'
         f'client_keys = ["{server.client_key}"]\nknown_hosts = "{server.known_hosts}"\nuse_ssh_config = false\n'
-        f'interpreters = {{ extract = "{sys.executable}" }}\n'
+        f'interpreters = {{ extract = "{sys.executable}" }}\nexpected_gpus = 0\n'
     )
     yield server.start()
     server.stop()

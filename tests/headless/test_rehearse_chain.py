@@ -74,6 +74,12 @@ def test_the_whole_chain_goes_on_where_it_was_left(short: Machine, begin: Callab
         "serve": "STOPPED", "generate": "DONE", "prepare": "DONE", "vocab": "DONE", "extract": "DONE",
     }  # fmt: skip
     assert len(short.attempts("rehearsal", "serve")) == 1, "the server that ran already was taken"
+    told = [json.loads(line) for line in whole.stdout.splitlines()]
+    freed = [(line["state"], line["result"]) for line in told if line.get("step") == "FREE" and not line["begins"]]
+    assert freed == [("proven", "FREE: 0 MiB on 8/8")], "between the server's stop and the extraction, and it is shown"
+    assert [(one["phrase"], one["reply"]) for one in short.audit() if one["what"] == "transition"] == [
+        ("next rehearsal rehearsal prepare vocab extract rehearsal/serve", reply) for reply in (None, "RUNNING")
+    ]
     assert rows["extract"]["samples"] == rows["prepare"]["samples"] == rows["extract"]["verified"] > 0
     assert rows["extract"]["tokens"] == rows["prepare"]["tokens"] > 0
 

@@ -23,6 +23,8 @@ from tests.headless.commands import Machine, check_result
         (["attach", "h:99999"], "the port is a number from 1 to 65535"),
         (["status", "not a host"], "is no host name"),
         (["stop", "h", "--run", "r", "--stage", "extract"], "add --yes"),
+        (["stop", "h", "--run", "r", "--stage", "transition"], "is no stage: see `eaglewatch next --help`, options --show and --cancel"),
+        (["next", "h", "--run", "r", "--plan", "--from", "train"], "'train' is not in this version yet"),
         (["rehearse", "--fault", "earthquake"], "no fault 'earthquake'"),
         (["log", "h", "--attempt", "20260101-000000-0123456789ab"], "name them with --run and --stage"),
         (["frobnicate"], "the console needs a terminal"),

@@ -1,6 +1,7 @@
 """A data directory, a run, the code as it is shipped, and a host that launches into them."""
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pytest
 from agent_client import AgentClient, Start, agents
 from freeing_runs import Box
 from host_launches import ROOT, RUN, Host, find_pythons
+from stand_ins import cgroup_root
+from transition_runs import Way
 
 from pipeline.contract import layout
 
@@ -82,3 +85,30 @@ def outside_of_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("EAGLEWATCH_ATTEMPT_DIR", "EAGLEWATCH_STAGE_LOCK_FD", "EAGLEWATCH_ATTEMPT"):
         monkeypatch.setenv(name, "")  # so that monkeypatch restores it, whatever enter() does to it
         monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def group(request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A cgroup of that name; whatever is left in it is killed."""
+    path = cgroup_root() / str(request.param)
+    path.mkdir()
+    yield path
+    for _ in range(1000):
+        try:
+            path.rmdir()
+            return
+        except OSError:
+            for pid in (path / "cgroup.procs").read_text().split():
+                os.kill(int(pid), 9)
+
+
+@pytest.fixture
+def way(tmp_path: Path, data_dir: Path, code_dir: Path, host: Host, monkeypatch: pytest.MonkeyPatch) -> Iterator[Way]:
+    """A run between two stages, on eight GPUs of the fake driver."""
+    for name, value in nvml_fakes.in_c(tmp_path / "gpus.state").items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("EAGLEWATCH_DEV", str(tmp_path / "dev"))
+    box = Box(tmp_path, data_dir, code_dir)
+    yield Way(host, box)
+    host.clean()
+    box.end()

@@ -103,6 +103,11 @@ class Box:
     def lives(self, pid: int) -> bool:
         return running(pid)
 
+    def holders(self, *gpus: int) -> list[int]:
+        """Those that hold one of these GPUs now, whoever started them: registered with the driver, and alive."""
+        lines = [line.split() for line in self.state.read_text().splitlines() if line.startswith("hold ")]
+        return [int(words[1]) for words in lines if int(words[3]) in gpus and running(int(words[1]))]
+
     def clear(self) -> None:
         """End every holder and forget what the GPUs hold."""
         for process in self.processes:
@@ -111,7 +116,7 @@ class Box:
             assert process.stdout
             process.stdout.close()
         for pid in procs.scan():
-            if mentions(pid, str(self.root).encode()):  # also children whose pids nobody asked for
+            if mentions(pid, SCRIPT.encode()) and mentions(pid, str(self.dev).encode()):  # also children whose pids nobody asked for
                 os.kill(pid, signal.SIGKILL)
         self.processes, self.pids = [], []
         nvml_fakes.create(self.state, gpus=8, linger_ms=0)

@@ -110,6 +110,9 @@ def main() -> None:
             say(pid)
             sys.stdout.flush()
             os._exit(0)
+    if options.mode == "pair" and os.fork() == 0:  # a child that it does not end
+        register(options.state, gpus, options.mib)
+        say(os.getpid())
     if options.mode == "server":  # workers that it ends itself
         children = []
         for _ in range(2):

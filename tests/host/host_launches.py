@@ -61,7 +61,8 @@ class Host:
 
     def request(self, interpreter: str, attempt: str | None = None, **fields: Any) -> dict[str, Any]:
         base = {"run": RUN, "stage": "extract", "attempt": attempt or layout.new_attempt_id(), "by": "tester"}
-        return {**base, "interpreter": interpreter, "args": [], "env": {}, **fields}
+        gpus = {} if "gpus" in fields else {"gpus": {"expected_gpus": 0}, "override": "a test of launching, whatever GPUs there are"}
+        return {**base, "interpreter": interpreter, "args": [], "env": {}, **gpus, **fields}
 
     def begin(self, interpreter: str, attempt: str | None = None, **fields: Any) -> launch.Launch:
         return launch.Launch(str(self.data_dir), self.request(interpreter, attempt, **fields), str(self.code_dir), self.python)

@@ -1,12 +1,8 @@
 """The agent as a real process over real pipes: what it answers, what it sends, and when it ends."""
 
 import json
-import os
-import signal
 import sys
-import time
 from collections.abc import Iterator
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +13,6 @@ from host_launches import find_pythons
 from nvml_fakes import MIB
 
 from pipeline.contract.clock import boot_id, boot_s
-from pipeline.host import procs
-from pipeline.rehearsal import sim_gpus
 
 ONCE = pytest.mark.parametrize("python", [find_pythons()[-1]], ids=["oldest"], indirect=True)
 """For tests that wait for the driver's own long intervals: with the oldest Python alone."""
@@ -38,18 +32,6 @@ def start(python: str, code_dir: Path, data_dir: Path, gpus: Path) -> Iterator[S
 @pytest.fixture
 def agent(start: Start) -> AgentClient:
     return start()
-
-
-def nvml_of(agent: AgentClient) -> list[int]:
-    """Children of the agent that are alive."""
-    return [pid for pid in procs.descendants([agent.pid]) if procs.alive(procs.identity(pid))]
-
-
-def ended(who: dict[str, Any]) -> None:
-    end = time.monotonic() + 60
-    while procs.alive(who):
-        assert time.monotonic() < end, f"{who} lives"
-        time.sleep(0.02)
 
 
 def readings(frame: dict[str, Any]) -> bool:
@@ -83,25 +65,6 @@ def test_frames_come_at_once_and_then_by_the_interval(agent: AgentClient, data_d
     assert 0 < full["agent"]["rss_bytes"] < 100 * MIB
     five = [agent.next_frame()["boot_s"] for _ in range(6)]
     assert five[-1] - five[0] >= 0.78, "faster than asked for"  # five intervals, the first frame late by less than one
-
-
-def test_the_driver_is_asked_once_a_second_at_most(agent: AgentClient) -> None:
-    agent.ask("watch", run=None, interval_s=0.2)
-    agent.frame_where(readings)
-    times = sorted({agent.next_frame()["nvml"]["boot_s"] for _ in range(16)})[1:]  # the first was late by the start of the process
-    gaps = [later - earlier for earlier, later in pairwise(times)]
-    assert gaps and min(gaps) >= 0.5
-
-
-@ONCE
-def test_frames_follow_what_happens_on_the_gpus(agent: AgentClient, gpus: Path) -> None:
-    agent.ask("watch", run=None, interval_s=0.2, disk_path="/")
-    assert agent.frame_where(readings)["gpus"][4]["used_bytes"] == 0
-    sim_gpus.hold(str(gpus), 4, 81024, 50, 100)
-    frame = agent.frame_where(lambda frame: frame["gpus"][4]["used_bytes"])
-    assert frame["gpus"][4]["used_bytes"] == 81024 * MIB and frame["output_disk"]["path"] == "/"
-    row = agent.frame_where(lambda frame: frame["gpus"][4]["procs"])["gpus"][4]["procs"][0]
-    assert row["pid"] == os.getpid() and row["here"] is True
 
 
 @pytest.mark.parametrize(
@@ -148,75 +111,6 @@ def test_bad_requests_are_refused_with_the_reason(agent: AgentClient, data_dir: 
     assert not (data_dir / "runs").exists(), "a refused request left something behind"
 
 
-def test_it_ends_with_its_input_and_takes_the_nvml_process_along(agent: AgentClient, data_dir: Path) -> None:
-    agent.ask("watch", run=None, interval_s=0.2)
-    agent.frame_where(readings)
-    (child,) = [procs.identity(pid) for pid in nvml_of(agent)]
-    assert list((data_dir / "agents").iterdir())
-    assert agent.close() == 0
-    ended(child)
-    assert not list((data_dir / "agents").iterdir())
-
-
-def test_it_ends_when_nobody_can_read_any_more(agent: AgentClient) -> None:
-    agent.ask("watch", run=None, interval_s=0.2)
-    agent.frame_where(readings)
-    children = [procs.identity(pid) for pid in nvml_of(agent)]
-    agent.stdout.close()
-    assert agent.process.wait(60) == 0
-    for child in children:
-        ended(child)
-
-
-def test_a_killed_agent_leaves_no_nvml_process_not_even_one_that_hangs(start: Start, gpus: Path) -> None:
-    nvml_fakes.order(gpus, "hang nvmlInitWithFlags")
-    agent = start(nvml_fakes.in_c(gpus))
-    agent.ask("watch", run=None, interval_s=0.2)
-    for _ in range(3):  # frames come although the driver hangs
-        assert agent.next_frame()["nvml"]["state"] == "starting"
-    end = time.monotonic() + 60
-    while not any(b"libnvidia-ml" in Path(f"/proc/{pid}/maps").read_bytes() for pid in nvml_of(agent)):
-        assert time.monotonic() < end
-        agent.next_frame()
-    children = [procs.identity(pid) for pid in nvml_of(agent)]
-    agent.kill()
-    for child in children:
-        ended(child)
-
-
-@ONCE
-def test_a_driver_that_hangs_becomes_stuck_while_frames_keep_coming(start: Start, gpus: Path) -> None:
-    agent = start(nvml_fakes.in_c(gpus))
-    agent.ask("watch", run=None, interval_s=0.5)
-    read = agent.frame_where(readings)
-    nvml_fakes.order(gpus, "hang nvmlDeviceGetUtilizationRates")
-    stuck = agent.frame_where(lambda frame: frame["nvml"]["state"] == "stuck")
-    assert stuck["boot_s"] - stuck["nvml"]["boot_s"] >= 10, "called stuck too early"
-    assert len(stuck["gpus"]) == 8 and stuck["nvml"]["boot_s"] >= read["nvml"]["boot_s"]
-    assert len(nvml_of(agent)) == 1
-    nvml_fakes.without(gpus, "hang")
-    agent.frame_where(lambda frame: frame["nvml"]["state"] == "ok" and frame["nvml"]["boot_s"] > stuck["nvml"]["boot_s"])
-
-
-@ONCE
-def test_an_nvml_process_that_is_killed_is_told_and_replaced(agent: AgentClient) -> None:
-    agent.ask("watch", run=None, interval_s=0.2)
-    agent.frame_where(readings)
-    (pid,) = nvml_of(agent)
-    os.kill(pid, signal.SIGKILL)
-    told = agent.frame_where(lambda frame: frame["nvml"]["state"] == "error")
-    assert "signal 9" in told["nvml"]["detail"] and len(told["gpus"]) == 8
-    again = agent.frame_where(readings)
-    assert again["nvml"]["boot_s"] > told["boot_s"] and nvml_of(agent) != [pid]
-
-
-def test_a_host_without_a_driver_still_has_frames(start: Start, tmp_path: Path) -> None:
-    agent = start(nvml_fakes.broken_library(tmp_path))
-    agent.ask("watch", run=None, interval_s=0.2)
-    frame = agent.frame_where(lambda frame: frame["nvml"]["state"] == "error")
-    assert "libnvidia-ml.so.1" in frame["nvml"]["detail"] and frame["gpus"] is None
-
-
 @ONCE
 def test_consoles_are_counted_and_dead_ones_forgotten(start: Start, data_dir: Path) -> None:
     first, second = start(), start()
@@ -256,7 +150,7 @@ def test_settings_once_written_rule(agent: AgentClient, data_dir: Path) -> None:
     assert json.loads((run / "settings.json").read_text()) == {"a": 2}
     assert {oct(path.stat().st_mode & 0o777) for path in (run / "settings.toml", run / "settings.json")} == {"0o600"}
     assert {oct(path.stat().st_mode & 0o777) for path in (run, run.parent)} == {"0o700"}
-    assert agent.ask("runs")["runs"] == [{"name": "demo", "stages": {}}]
+    assert agent.ask("runs")["runs"] == [{"name": "demo", "stages": {}, "transition": None}]
 
 
 def test_interpreters_are_found_and_judged(start: Start, gpus: Path, tmp_path: Path) -> None:

@@ -50,7 +50,9 @@ def test_launch_watch_tail_and_stop(agent: AgentClient, host: Any) -> None:
     agent.ask("watch", run="demo", interval_s=0.2)
     seen = stage(agent.frame_where(lambda frame: stage(frame).get("state") == RUNNING))
     assert (seen["attempt"], seen["pid"], seen["by"], seen["supervised"]) == (attempt, first["pid"], "tester", True)
-    assert agent.ask("runs")["runs"] == [{"name": "demo", "stages": {"extract": {"attempt": attempt, "state": RUNNING, "outdated": None}}}]
+    (listed,) = agent.ask("runs")["runs"]
+    told = {"extract": {"attempt": attempt, "state": RUNNING, "outdated": None}}
+    assert listed == {"name": "demo", "stages": told, "transition": None}
     assert agent.ask("read", run="demo", what="spec", stage="extract")["value"]["attempt"] == attempt
     assert agent.ask("read", run="demo", what="ident", stage="extract", attempt=attempt)["value"]["pid"] == first["pid"]
     assert {"launched", "alive"} <= {event["kind"] for event in agent.ask("read", run="demo", what="events", stage="extract")["value"]}
@@ -68,6 +70,8 @@ def test_launch_watch_tail_and_stop(agent: AgentClient, host: Any) -> None:
     assert stopped["attempt"] == attempt and stopped["asked"] is True and stopped["taken"] is True
     assert stopped["state"] in (STOPPING, STOPPED)
     agent.frame_where(lambda frame: stage(frame).get("state") == STOPPED)
+    noted = [(one["what"], one["by"], one["stage"], one["attempt"]) for one in agent.ask("audit")["lines"]]
+    assert noted[-1] == ("stop", "me", "extract", attempt) and ("launch", "tester", "extract", attempt) in noted
     assert agent.ask("read", run="demo", what="exit", stage="extract")["value"]["signal"] == signal.SIGTERM
     assert agent.refused("stop", run="demo", stage="extract", attempt=None, by="me")["kind"] == "missing"
 

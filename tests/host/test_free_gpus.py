@@ -12,6 +12,7 @@ from freeing_runs import QUICK, Box
 from host_launches import wait_for
 
 from pipeline.contract import free
+from pipeline.host import gpu_gate
 
 OPEN = ("nvidia-uvm", "nvidia5", "nvidiactl")
 
@@ -155,6 +156,18 @@ def test_one_gpu_that_errors_hides_no_other(box: Box) -> None:
     assert box.plan()["trouble"] == "GPU 3 does not tell its UUID (GPU is lost)"
 
 
+def test_a_gpu_that_does_not_tell_its_uuid_may_be_any_and_is_never_free(box: Box) -> None:
+    """It reads 0 MiB, and whether it is the expected one cannot be told."""
+    names = [one["uuid"] for one in box.plan()["gpus"]]
+    box.order("fail nvmlDeviceGetUUID 999 3")
+    box.nvml.restart()
+    for uuids in ([], [*names[:3], *names[4:], "GPU-the-expected-one"]):
+        what = {"run": None, "expected_gpus": 8, "gpu_uuids": uuids, "wanted": [], "override": None}
+        found = gpu_gate.verify(box.nvml, str(box.data_dir), what, interval_s=0.02)
+        assert (found["free"], found["exit_code"]) == (False, 3), found["line"]
+        assert "does not tell its UUID" in found["line"] or "not the expected GPUs" in found["line"], found["line"]
+
+
 def test_nvml_that_hangs_is_cannot_tell(box: Box, data_dir: Path, code_dir: Path) -> None:
     (holder,) = box.hold(gpus="0")
     order = box.confirm(box.plan())
@@ -180,7 +193,7 @@ def test_memory_that_stays_is_told_with_the_reason(box: Box) -> None:
     box.hold(gpus="0")
     done = box.free(box.confirm(box.plan()), QUICK._replace(release_s=0.5))
     assert done.code == 11 and done.kinds == ["unseen"] + ["zero"] * 7
-    assert done.details[0].startswith("81024 MiB held by something not visible from here (")
+    assert done.details[0].startswith("81024 MiB that no process seen here holds (")
     assert done.receipt["verdict"] == "NOT FREE" and "8/8" not in done.receipt["line"]
 
 
@@ -218,6 +231,6 @@ def test_the_reference_story(box: Box) -> None:
     assert done.code == free.EXIT_HELD
     assert done.verdicts == ["NOT FREE", "FREE", "FREE", *["NOT FREE"] * 5]
     assert done.kinds == ["unseen", "zero", "zero", *["idle baseline"] * 5]
-    assert done.details[0].startswith("81024 MiB held by something not visible from here (")
+    assert done.details[0].startswith("81024 MiB that no process seen here holds (")
     assert done.details[3].startswith("idle baseline 1 MiB, no holder found") and done.details[7].startswith("idle baseline 3 MiB")
-    assert done.receipt["bad"] == 6 and "GPU 6,7 NOT FREE: idle baseline 3 MiB" in done.receipt["line"]
+    assert done.receipt["bad"] == 6 and "GPU 6-7 NOT FREE: idle baseline 3 MiB" in done.receipt["line"]

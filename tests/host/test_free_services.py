@@ -4,19 +4,18 @@ The processes are in real cgroups named as systemd and docker name them.
 """
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from freeing_runs import LABEL, QUICK, Box
+from freeing_runs import LABEL, QUICK, SCRIPT, Box
+from host_launches import RUN, wait_for
+from stand_ins import into, stand_in
+from transition_runs import Way
 
+from pipeline.contract import telemetry
 from pipeline.host import managers, services
 
 CONTAINER = "c0ffee" * 10 + "c0de"
-
-
-def cgroup_root() -> Path:
-    return next(path for path in (Path("/sys/fs/cgroup/systemd"), Path("/sys/fs/cgroup/unified"), Path("/sys/fs/cgroup")) if path.is_dir())
 
 
 @pytest.fixture
@@ -25,32 +24,6 @@ def box(box: Box, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Box:
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     (tmp_path / "bin").mkdir()
     return box
-
-
-@pytest.fixture
-def group(request: pytest.FixtureRequest) -> Iterator[Path]:
-    path = cgroup_root() / str(request.param)
-    path.mkdir()
-    yield path
-    for _ in range(1000):
-        try:
-            path.rmdir()
-            return
-        except OSError:
-            for pid in (path / "cgroup.procs").read_text().split():
-                os.kill(int(pid), 9)
-
-
-def stand_in(box: Box, name: str, body: str) -> Path:
-    """A script in the place of ``name``, which writes how it was called into ``calls``."""
-    path = box.root / "bin" / name
-    path.write_text(f'#!/bin/sh\n# STAND-IN for {name}\necho {name} "$@" >> {box.root}/calls\n{body}\n')
-    path.chmod(0o755)
-    return path
-
-
-def into(group: Path, pid: int) -> None:
-    (group / "cgroup.procs").write_text(str(pid))
 
 
 @pytest.mark.parametrize("group", ["ew-test-vllm-k25.service"], indirect=True)
@@ -128,3 +101,59 @@ def test_commands() -> None:
     containers = tuple(managers.Container("docker", one * 64) for one in "ab")
     assert services.of_place(managers.Place(containers=containers), 0) is None, "a nested one is its own host's"
     assert services.of_place(managers.Place(containers=(managers.Container("containerd", "a" * 64),)), 0) is None
+
+
+def test_only_what_its_manager_calls_at_rest_is_at_rest(box: Box) -> None:
+    unit = {"how": "systemd", "name": "a.service", "unit": "a.service", "unit_uid": None}
+    docker = {"how": "docker", "name": CONTAINER[:12], "id": CONTAINER}
+    for service, body, word in (
+        (unit, "echo ActiveState=inactive", "inactive"),
+        (unit, "echo ActiveState=activating", ""),
+        (unit, "echo ActiveState=inactive; exit 1", ""),
+        (docker, "echo exited", "exited"),
+        (docker, "echo restarting", ""),
+        (docker, f"echo Error: No such container: {CONTAINER}; exit 1", "removed"),
+        (docker, "echo Cannot connect to the Docker daemon; exit 1", ""),
+    ):
+        stand_in(box, "systemctl" if service is unit else "docker", body)
+        assert services.idle_word(service) == word, body
+
+
+def test_what_an_ended_attempt_left_is_left_to_its_supervisor_while_that_lives(way: Way) -> None:
+    """It has got its one SIGTERM; a second one would cut its clean end short, as vLLM's."""
+    body = f"""
+import os, runpy, signal, sys, time
+def term(*_):
+    open({str(way.host.scratch / "terms")!r}, "a").write("SIGTERM\\n")
+    time.sleep(2.5)
+    os._exit(0)
+if os.fork() == 0:
+    signal.signal(signal.SIGTERM, term)
+    sys.argv = [{SCRIPT!r}, "plain", "--dev", {str(way.box.dev)!r}, "--state", {str(way.box.state)!r}, "--gpus", "0"]
+    runpy.run_path({SCRIPT!r}, run_name="__main__")
+while not os.path.exists({str(way.host.scratch / "fail")!r}):
+    time.sleep(0.02)
+os._exit(1)
+"""
+    directory, _ = way.host.launch(way.host.program(body, "crashing"), stage="serve")
+    wait_for(lambda: way.box.holders(0), "the worker on its GPU")
+    (row,) = way.box.plan(run=RUN)["rows"]
+    assert row["chosen"] and not row["ending"], "this run's live server is proposed"
+    way.steer("fail")
+    way.host.wait_state(directory, telemetry.FAILED)
+    wait_for(lambda: way.host.lines("terms"), "the first SIGTERM")
+    plan = way.box.plan(run=RUN)
+    (row,) = plan["rows"]
+    assert (row["ending"], row["chosen"], row["manager"]["name"]) == (True, True, f"{RUN}/serve")
+    done = way.box.free(way.box.confirm(plan), QUICK._replace(grace_s=0.2))
+    assert (done.code, done.fate(row["pid"]), way.host.lines("terms")) == (0, "with its service", ["SIGTERM"])
+
+
+def test_a_live_stage_that_is_no_server_is_not_proposed(way: Way) -> None:
+    way.finish("generate", "prepare", "vocab")
+    way.start("extract")
+    wait_for(lambda: way.box.holders(0), "the memory of the stage")
+    plan = way.box.plan(run=RUN)
+    (row,) = plan["rows"]
+    assert (row["relation"], row["killable"], row["chosen"]) == ("ours, this run", True, False)
+    assert plan["phrase"] == f"free {LABEL} 0"

@@ -72,7 +72,7 @@ def test_memory_in_use() -> None:
     assert judge([gpu(17 * MIB)] * 5)[0] == "unseen"
     assert judge([gpu((9 - one) * 100 * MIB) for one in range(5)]) == ("releasing", "releasing: 900 to 500 MiB while it was read")
     assert judge([gpu(one * MIB) for one in range(1, 6)])[0] == "unseen", "a few MiB that grow are no idle baseline"
-    assert judge([gpu(900 * MIB)] * 5, look(hidden="a container"))[1] == "900 MiB held by something not visible from here (a container)"
+    assert judge([gpu(900 * MIB)] * 5, look(hidden="a container"))[1] == "900 MiB that no process seen here holds (a container)"
     before = judge_gpu(UUID, 0, [gpu(8 * MIB)] * 5, [look()], baseline={"bytes": 3 * MIB})
     assert (before["kind"], before["finding"]) == ("idle baseline", "its idle baseline was 3 MiB before: something leaks")
 
@@ -122,14 +122,17 @@ def test_the_expected_gpus() -> None:
 def test_a_stage_may_start_on_free_gpus_or_on_an_accepted_baseline(tmp_path: Path) -> None:
     def verified(*used: int, **fields: Any) -> Verified:
         gpus = [judge_gpu(f"GPU-{at}", at, [gpu(one)] * 5, [look(**fields)]) for at, one in enumerate(used)]
-        return Verified(overall(gpus, len(gpus)), gpus, [], [], "", "580")
+        return Verified(overall(gpus, len(gpus)), gpus, [], [look(**fields)], "", "580")
 
     assert free_for_stage(verified(0, 0), {})["free"] is True
     refused = free_for_stage(verified(0, 3 * MIB), {"GPU-1": 1 * MIB})
     assert not refused["free"] and refused["line"].endswith("not accepted for this run: GPU 1")
     passed = free_for_stage(verified(0, 3 * MIB), {"GPU-1": 3 * MIB})
-    assert passed == {"free": True, "accepted": True, "line": "baseline accepted: 0,3 MiB, no holder"}
-    assert not free_for_stage(verified(0, 3 * MIB, unreadable=1), {"GPU-1": 3 * MIB})["free"], "nobody proved that nobody is there"
+    assert passed == {"free": True, "accepted": True, "line": "baseline accepted: 0,3 MiB, no holder", "unprovable": ""}
+    unsure = free_for_stage(verified(0, 3 * MIB, unreadable=1), {"GPU-1": 3 * MIB})
+    assert not unsure["free"], "nobody proved that nobody is there"
+    assert unsure["unprovable"] == "1 process could not be read" and "1 process could not be read; cannot be proven" in unsure["line"]
+    assert unsure["line"].endswith("cannot be proven idle here, nor accepted: GPU 1") and refused["unprovable"] == ""
     assert not free_for_stage(verified(0, 800 * MIB), {"GPU-1": 800 * MIB})["free"]
     (tmp_path / "runs" / "demo").mkdir(parents=True)
     assert baseline.accepted(str(tmp_path), "demo") == {} and baseline.accepted(str(tmp_path), "no/run") == {}

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -89,13 +90,7 @@ def _plan_launch_and_receipt(start: Start, data_dir: Path, holder: "subprocess.P
     reply = launch(agent, order_of(plan, grace_s=1))
     again = launch(agent, order_of(plan, grace_s=1), attempt=reply["attempt"])
     assert (reply["existing"], again["existing"]) == (False, True), "a launch that is asked for again is the same launch"
-    changed = {
-        "run": layout.HOST_RUN,
-        "stage": free.ACTION,
-        "attempt": reply["attempt"],
-        "by": "tester",
-        "order": order_of(plan, grace_s=2),
-    }
+    changed = {"run": layout.HOST_RUN, "stage": free.ACTION, "attempt": reply["attempt"], "by": "t", "order": order_of(plan, grace_s=2)}
     assert agent.refused("launch", **changed)["kind"] == "usage", "the same attempt with another order is no launch of it"
     directory = where(data_dir, reply["attempt"])
     agent.kill()  # console and link are gone in the middle
@@ -121,8 +116,9 @@ def in_its_grace(agent: AgentClient, data_dir: Path) -> tuple[dict[str, Any], st
     return reply, directory
 
 
+@pytest.mark.parametrize("frozen", [False, True], ids=["", "its supervisor is frozen"])
 def test_a_stop_cancels_it_and_a_second_one_is_refused_meanwhile(
-    start: Start, data_dir: Path, run_dir: Path, holder: "subprocess.Popen[bytes]"
+    frozen: bool, start: Start, data_dir: Path, run_dir: Path, holder: "subprocess.Popen[bytes]"
 ) -> None:
     agent = start()
     reply, directory = in_its_grace(agent, data_dir)
@@ -130,8 +126,11 @@ def test_a_stop_cancels_it_and_a_second_one_is_refused_meanwhile(
     assert progress["deadline_boot_s"] > progress["boot_s"] and progress["live"] == 1
     second = launch(agent, order_of(plan_of(agent)))
     assert second["state"] == "REFUSED" and second["holder"]["attempt"] == reply["attempt"], second
+    supervisor = (read_json(os.path.join(directory, layout.SUPERVISOR_LOCK)) or {})["pid"]
+    os.kill(supervisor, signal.SIGSTOP if frozen else signal.SIGCONT)
     agent.ask("stop", run=RUN, stage=free.ACTION, attempt=reply["attempt"], by="tester")
     view = ended(directory)
+    os.kill(supervisor, signal.SIGCONT)
     assert view["state"] == "STOPPED" and view["receipt"]["outcome"] == "cancelled" and running(holder.pid)
     assert view["receipt"]["line"] == "cancelled in GRACE; 0 services stopped, 1 processes got SIGTERM, 0 SIGKILL"
     assert view["receipt"]["verdict"] == "NOT FREE", view["receipt"]
@@ -180,7 +179,8 @@ def test_our_own_attempt_is_stopped_by_its_supervisor(start: Start, data_dir: Pa
     job.write_text(f"#!{sys.executable}\nimport time\ntime.sleep(600)\n")
     job.chmod(0o755)
     attempt = layout.new_attempt_id()
-    reply = agent.ask("launch", run=RUN, stage="serve", attempt=attempt, by="t", interpreter=str(job), args=[], env={})
+    fields = {"stage": "serve", "attempt": attempt, "interpreter": str(job), "gpus": {"expected_gpus": 8}}
+    reply = agent.ask("launch", run=RUN, by="t", args=[], env={}, **fields)
     sim_gpus.hold(str(gpus), 3, 700, pid=reply["pid"])
     plan = plan_of(agent, RUN)
     (row,) = plan["rows"]
@@ -207,7 +207,7 @@ def test_an_idle_baseline_is_recorded_accepted_and_never_called_zero(start: Star
     first = ended(where(data_dir, launch(agent, order_of(plan_of(agent, RUN), release_s=0.5), RUN)["attempt"], RUN))
     assert (first["state"], first["exit"]["code"]) == ("FAILED", 10)
     line = first["receipt"]["line"]
-    assert line.startswith("NOT FREE: no holders; not 0 MiB; GPU 0,1,2 FREE: 0 MiB; GPU 3,4,5 NOT FREE: idle baseline 1 MiB")
+    assert line.startswith("NOT FREE: no holders; not 0 MiB; GPU 0-2 FREE: 0 MiB; GPU 3-5 NOT FREE: idle baseline 1 MiB")
     assert first["why"] == line and not first["receipt"]["usable"]
     recorded = (read_json(str(data_dir / layout.BASELINE)) or {})["gpus"]
     shown = {uuid: one["bytes"] for uuid, one in recorded.items()}

@@ -12,11 +12,11 @@ from typing import Any
 
 import nvml_fakes
 import pytest
-from freeing_runs import LABEL, QUICK, Box
+from freeing_runs import LABEL, QUICK, SCRIPT, Box
 from host_launches import ROOT, wait_for
 
 from pipeline.contract import free, layout
-from pipeline.host import forked, free_order, holders, procs
+from pipeline.host import forked, free_order, holders, procs, untouchable
 from pipeline.host.errors import RequestError
 
 NOBODY = 65534
@@ -228,3 +228,20 @@ def test_from_a_container_nobody_is_not_concluded() -> None:
     command = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child", sys.executable, "-c", code, str(ROOT)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert "processes outside this pid namespace" in done.stdout, done.stderr
+
+
+def test_who_only_calls_itself_a_part_of_this_program_and_holds_memory_is_a_holder(box: Box, code_dir: Path) -> None:
+    argv = [sys.executable, "-S", str(code_dir), "nvml"]
+    assert untouchable.why(os.getpid(), sys.executable, "python", argv, str(box.data_dir), set()) is not None
+    assert untouchable.why(os.getpid(), "/usr/bin/forge", "python", argv, str(box.data_dir), set()) is None
+    assert untouchable.why(os.getpid(), sys.executable, "python", [*argv[:1], "-cpass", *argv[2:]], str(box.data_dir), set()) is None
+    forged = code_dir.parent / "forged"
+    forged.mkdir()
+    words = [SCRIPT, "plain", "--dev", str(box.dev), "--state", str(box.state), "--gpus", "5", "--mib", "3000"]
+    (forged / "__main__.py").write_text(f"import sys\nsys.argv = {words}\nexec(open(sys.argv[0]).read())\n")
+    box.processes.append(subprocess.Popen([*argv[:2], str(forged), "nvml"], stdout=subprocess.PIPE, cwd=str(box.root)))
+    (pid,) = box.told(box.processes[-1])
+    row = rows(box.plan())[pid]
+    assert (row["relation"], row["killable"], row["daemon"]) == ("self", False, False)
+    done = box.free(box.confirm(box.plan(), []))
+    assert (done.code, done.kinds[5]) == (11, "held") and str(pid) in done.details[5]

@@ -58,6 +58,18 @@ def test_the_c_library_and_the_python_stand_in_read_the_same(
     assert through_c["round_ms"] > 0
 
 
+def test_a_hold_counts_for_the_process_with_these_start_ticks_only(code_dir: Path, state: Path, busy: "subprocess.Popen[bytes]") -> None:
+    """Both stand-ins compare them: memory of a recycled pid is nobody's, and gone."""
+    sim_gpus.set_linger(str(state), 0)
+    ticks = sim_gpus.start_ticks(busy.pid)
+    assert ticks is not None
+    order(state, f"hold {busy.pid} {ticks - 1} 3 500 0 0", f"hold {busy.pid} {ticks} 4 500 0 0")
+    for environment in (nvml_fakes.in_c(state), nvml_fakes.in_python(state)):
+        gpus = reading(sys.executable, code_dir, environment)["gpus"]
+        assert (gpus[3]["procs"], gpus[3]["used_bytes"]) == ([], 0)
+        assert ([one["pid"] for one in gpus[4]["procs"]], gpus[4]["used_bytes"]) == ([busy.pid], 500 * MIB)
+
+
 def test_an_older_driver_is_read_by_what_it_has(python: str, code_dir: Path, state: Path, busy: "subprocess.Popen[bytes]") -> None:
     old = reading(python, code_dir, nvml_fakes.in_c(state, "NO_V2"))["gpus"]
     new = reading(python, code_dir, nvml_fakes.in_c(state))["gpus"]

@@ -12,11 +12,12 @@ import nvml_fakes
 import pytest
 from agent_client import Start, agents
 from host_jobs import ask_stop, kinds
-from host_launches import Host, wait_for
+from host_launches import RUN, Host, wait_for
 from made_attempts import Made
 
 from pipeline.contract import layout, telemetry
 from pipeline.contract.stages import STAGES
+from pipeline.host import services, stop
 from pipeline.host.interpreter_needs import DISTRIBUTIONS, NEEDS
 
 WORKER = """
@@ -59,6 +60,25 @@ signal.signal(signal.SIGTERM, term)
 while True: time.sleep(60)
 """
 
+LEAVES = """
+import os, signal, sys, time
+def note(text):
+    with open(sys.argv[-1], "a") as file:
+        file.write(text + "\\n")
+if os.fork() == 0:
+    got = []
+    signal.signal(signal.SIGTERM, lambda *_: (got.append(1), note("worker TERM")))
+    note("worker")
+    while not got:
+        time.sleep(0.02)
+    time.sleep(0.5)
+    note("worker ends")
+    os._exit(0)
+signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+while True:
+    time.sleep(60)
+"""
+
 
 def serve(host: Host, slow_s: float) -> tuple[str, dict[str, Any], dict[str, int]]:
     """A serve stage with a server that takes its time to end, and a worker of it in another session."""
@@ -80,6 +100,15 @@ def test_a_stop_is_one_sigterm_to_the_stage_and_the_server_is_left_to_it(host: H
     for pid in pids.values():
         host.wait_gone(pid)
     assert not {"survivors", "kill_sent"} & set(kinds(host, directory))
+
+
+def test_a_stopped_attempt_has_ended_once_its_supervisor_is_done_with_what_it_left(host: Host) -> None:
+    """Else whoever stopped it would send the worker a second SIGTERM, which cuts a clean end short."""
+    directory, _ = host.launch(host.program(LEAVES, "stage"), stage="serve", args=[str(host.scratch / "notes")])
+    wait_for(lambda: len(host.lines("notes")) == 1, "the worker")
+    manager = services.of_attempt({"run": RUN, "stage": "serve", "attempt": os.path.basename(directory)})
+    done = services.stop_manager(manager, 5.0, str(host.data_dir), "t", lambda: False)
+    assert done.ok and not stop.supervised(directory) and host.lines("notes")[1:] == ["worker TERM", "worker ends"]
 
 
 def test_a_server_whose_stage_was_killed_is_ended_in_its_own_time(host: Host) -> None:
@@ -158,7 +187,7 @@ def test_a_frame_of_five_stages_stays_small(run_dir: Path, start: Start) -> None
 
 def test_interpreters_are_asked_for_what_the_stages_need() -> None:
     assert set(NEEDS) == {stage.name for stage in STAGES.values() if stage.built}
-    for stage, (_, distributions) in NEEDS.items():
+    for stage, distributions in NEEDS.items():
         wanted = set(importlib.import_module(f"pipeline.stages.{stage}").NEEDED_PACKAGES)
         by_settings = {"vllm"} if stage == "serve" else set()  # only where the settings name no other program
         assert set(distributions) - by_settings == wanted - by_settings, stage

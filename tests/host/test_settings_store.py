@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from made_attempts import Made
 
 from pipeline.host import operations, settings_store
+from pipeline.host.errors import RequestError
 from pipeline.host.settings_store import put, settle
 
 
@@ -62,3 +64,14 @@ def test_the_next_put_finds_what_was_begun_done(data_dir: Path, torn: Path) -> N
     told = put(str(data_dir), {"run": "demo", "toml": "a = 3\n", "resolved": {"a": 3}})
     assert told["written"] is False and told["toml"] == "a = 2\n"
     assert texts(torn) == ("a = 2\n", {"a": 2})
+
+
+def test_not_under_a_transition_that_works_but_under_one_that_only_waits(data_dir: Path, run_dir: Path) -> None:
+    made = Made(run_dir, stage="transition").ident()
+    request = {"run": "demo", "toml": "a = 2\n", "resolved": {"a": 2}, "replace": True}
+    for phase in ("steady", None):
+        made.put("progress/0.json", phase=phase)
+        with pytest.raises(RequestError, match="transition is LAUNCHING"):
+            put(str(data_dir), request)
+    made.put("progress/0.json", phase="armed")
+    assert put(str(data_dir), request)["written"] is True

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 from host_jobs import ask_stop, exits_on_request, kill, kinds, last_supervisor, launch_family, shim_pid, supervisor_pid
-from host_launches import Host, running, start_by_hand, wait_for
+from host_launches import RUN, Host, running, start_by_hand, wait_for
 
 from pipeline.contract import layout, telemetry
 from pipeline.contract.files import write_json
-from pipeline.host import launch, procs, state, stop
+from pipeline.host import launch, procs, services, state, stop
 
 
 def test_a_stop_ends_every_kind_of_child(host: Host, python: str) -> None:
@@ -51,6 +51,32 @@ def test_a_stop_by_an_adopting_supervisor_finds_the_family_too(host: Host, pytho
             host.wait_gone(pid)
     view = host.wait_state(directory, telemetry.STOPPED)
     assert view["why"] == "stopped by tester; exit code unknown"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start another user's process")
+def test_another_users_process_with_the_cookie_is_left_alone_and_told_and_a_child_that_changed_its_user_is_not(host: Host) -> None:
+    child = "os.setgid(65534); os.setuid(65534); time.sleep(600)"
+    body = f"import os, time\npid = os.fork()\nif pid == 0:\n    {child}\nprint('child', pid, flush=True)\ntime.sleep(600)"
+    directory, _ = host.launch(host.program(body))
+    ours = int(wait_for(lambda: "child" in launch.log_tail(directory) and launch.log_tail(directory), "the child").split()[1])
+    cookie = {procs.COOKIE: Path(directory).name}
+    theirs = subprocess.Popen(["sleep", "600"], user=65534, start_new_session=True, env=cookie)
+    same = subprocess.Popen(["sleep", "600"], start_new_session=True, env=cookie)
+    try:
+        done = services.stop_manager(
+            {"how": "attempt", "name": "x", "run": RUN, "stage": "extract", "attempt": Path(directory).name},
+            5.0,
+            str(host.data_dir),
+            "tester",
+            lambda: False,
+        )
+        assert done.ok and done.said.endswith(f"; left alone, of another user though with its cookie: {theirs.pid}"), done.said
+        assert host.wait_event(directory, "left_alone")["pids"] == [theirs.pid]
+        assert theirs.poll() is None and same.wait(20) == -signal.SIGTERM and not running(ours)
+    finally:
+        for process in (theirs, same):
+            process.kill()
+            process.wait(20)
 
 
 def test_a_job_that_ends_by_itself_leaves_nobody(host: Host) -> None:

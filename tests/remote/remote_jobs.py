@@ -41,7 +41,8 @@ class Job:
         return len(self.started.read_text().split()) if self.started.exists() else 0
 
     async def launch(self, link: Link, timeout_s: float = 60.0) -> dict:
-        return await link.launch("r1", "extract", self.attempt, str(self.interpreter), [], {}, "test", timeout_s)
+        gpus = {"expected_gpus": 0}
+        return await link.launch("r1", "extract", self.attempt, str(self.interpreter), [], {}, "test", gpus, timeout_s=timeout_s)
 
     async def stop(self, link: Link) -> dict:
         return await link.stop("r1", "extract", self.attempt, "test", grace_s=1.0)

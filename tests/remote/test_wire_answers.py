@@ -39,7 +39,7 @@ async def test_a_launch_that_is_never_answered_is_not_told_as_refused(tmp_path: 
     async with Embedded(tmp_path, session) as server, Link(server.host()) as link:
         await link.wait_connected(30)
         with pytest.raises(AgentError) as caught:
-            await link.launch("r1", "extract", "a-1", "python3", [], {}, "test", timeout_s=3.0)
+            await link.launch("r1", "extract", "a-1", "python3", [], {}, "test", {"expected_gpus": 8}, timeout_s=3.0)
         assert caught.value.unanswered and "may have happened" in caught.value.hint
     assert len(asked) >= 2 and set(asked) == {"a-1"}
 

@@ -120,6 +120,15 @@ def test_what_is_not_good_enough_needs_a_reason(run: Path, changes: dict[str, An
     assert audit[0]["boot_id"] and audit[0]["overridden"] == attempt.overridden["what"]
 
 
+def test_an_override_of_a_run_by_a_link_to_it_is_in_the_hosts_log(run: Path, tmp_path: Path) -> None:
+    manifest(run, "generate", complete=False, totals={})
+    link = tmp_path / "mine"
+    link.symlink_to(run)
+    check(link, "prepare", "a trial")
+    (audited,) = (json.loads(line) for line in (run.parents[1] / layout.AUDIT).read_text().splitlines())
+    assert (audited["run"], audited["reason"]) == ("r", "a trial")
+
+
 def test_a_verifier_that_cannot_be_told_now_is_not_taken_for_the_one_that_answered(answered: Path) -> None:
     with pytest.raises(UserError, match=r"cannot tell whether the one in /nowhere is the verifier that answered .*no such directory"):
         check(answered, "prepare", None, 'model.path="/nowhere"')

@@ -1,5 +1,6 @@
 """A scripted link in place of the real one: the tests feed it frames, and it records what was asked of the host."""
 
+import inspect
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -7,7 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import data_scenes
+import free_scenes
 import scenes
+import transition_scenes
 from textual.pilot import Pilot
 
 from console.config import Host
@@ -53,6 +56,9 @@ class FakeLink:
             "interpreters": {"found": []},
             "launch": {"state": "RUNNING", "pid": 4243, "attempt": "", "existing": False},
             "stop": {"state": "STOPPING"},
+            "free.plan": lambda fields: {"plan": free_scenes.plan()},
+            "transition.plan": lambda fields: {"plan": transition_scenes.plan()},
+            "audit": {"lines": []},
             "sample": lambda fields: data_scenes.sample(),
         }
 
@@ -75,14 +81,18 @@ class FakeLink:
         self.asked.append((op, fields))
         answer = self.answers.get(op, {})
         answer = answer(fields) if callable(answer) else answer
+        answer = await answer if inspect.isawaitable(answer) else answer
         if isinstance(answer, Exception):
             raise answer
         return dict(answer)
 
     async def launch(
-        self, run: str, stage: str, attempt: str, interpreter: str, args: list[str], env: dict[str, str], by: str
+        self, run: str, stage: str, attempt: str, interpreter: str, args: list[str], env: dict[str, str], by: str, **gate: Any
     ) -> dict[str, Any]:
-        return await self.request("launch", run=run, stage=stage, attempt=attempt, interpreter=interpreter, args=args, by=by)
+        return await self.request("launch", run=run, stage=stage, attempt=attempt, interpreter=interpreter, args=args, by=by, **gate)
+
+    async def act(self, run: str, action: str, attempt: str, order: dict[str, Any], by: str) -> dict[str, Any]:
+        return await self.request("launch", run=run, stage=action, attempt=attempt, order=order, by=by)
 
     async def stop(self, run: str, stage: str, attempt: str | None, by: str) -> dict[str, Any]:
         return await self.request("stop", run=run, stage=stage, attempt=attempt, by=by)
@@ -137,6 +147,7 @@ class Fixture:
     run: str | None = "k25-10k"
     read_only: bool = False
     start: str | None = None
+    usual_run: str = ""
     theme: str = "dark"
     ascii_only: bool = False
     connected: bool = True
@@ -147,7 +158,7 @@ class Fixture:
     clock: FakeClock = field(default_factory=FakeClock)
 
     def app(self) -> ConsoleApp:
-        options = Options(self.host, self.run, self.read_only, start=self.start)
+        options = Options(self.host, self.run, self.read_only, start=self.start, usual_run=self.usual_run)
         self.made = ConsoleApp(options, self.theme, self.ascii_only, self.clock.clocks(), self._open, self._link)
         return self.made
 

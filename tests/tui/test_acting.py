@@ -1,5 +1,6 @@
 """What acting does: exactly what was shown and confirmed, once, and on record."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 import scenes
 from fakes import Fixture, app_of, confirm, lost, redraw, showing, until
 
+from console.core import audit_words
 from console.remote.errors import AgentError
 from console.remote.state import LinkStatus
 from console.tui.screens.choose import ChooseScreen
@@ -42,6 +44,19 @@ async def test_the_next_stage_starts_after_it_was_shown_and_confirmed(state_home
         await until(pilot, lambda: not app_of(pilot).state.busy)
         launches = [one for one in recorded(state_home) if one["what"] == "launch"]
         assert [one["reply"] for one in launches] == [None, "RUNNING"] and launches[0]["attempt"] == launched["attempt"]
+
+
+async def test_a_console_that_leaves_before_the_answer_puts_that_on_record(state_home: Path) -> None:
+    fixture = Fixture(frames=scenes.ready(), prepare=lambda link: link.answers.update(launch=lambda fields: asyncio.Event().wait()))
+    async with showing(fixture) as pilot:
+        await pilot.press("greater_than_sign")
+        await confirm(pilot)
+        await until(pilot, lambda: fixture.link.ops("launch"))
+        await pilot.press("q")
+    asked, answer = [one for one in recorded(state_home) if one["what"] == "launch"]
+    assert (asked["reply"], answer["reply"]) == (None, "interrupted before the answer came")
+    assert asked["attempt"] == answer["attempt"] and asked["args"] == [] and "args" not in answer
+    assert audit_words.words(answer).text.endswith("interrupted before the answer came")
 
 
 async def test_a_stage_is_chosen_to_start_and_those_that_cannot_start_say_why() -> None:

@@ -5,6 +5,7 @@ import scenes
 from fakes import Fixture, app_of, confirm, painted, redraw, showing, until
 
 from console.tui.screens.confirm import ReasonScreen
+from console.tui.screens.transition_plan import TransitionPlanScreen
 
 
 async def test_input_in_doubt_takes_a_typed_reason_which_goes_with_the_launch() -> None:
@@ -16,22 +17,24 @@ async def test_input_in_doubt_takes_a_typed_reason_which_goes_with_the_launch() 
         await pilot.press("enter", "tab", "enter")  # without a reason there is no yes
         await pilot.pause()
         assert not fixture.link.ops("launch")
+        await pilot.press("escape")
+        await until(pilot, lambda: len(pilot.app.screen_stack) == 1)
         app_of(pilot).flows.start("extract")
         await until(pilot, lambda: isinstance(pilot.app.screen, ReasonScreen))
         await pilot.press(*"only a test", "tab", "tab", "enter")
         await until(pilot, lambda: fixture.link.ops("launch"))
         (launched,) = fixture.link.ops("launch")
         assert (launched["stage"], launched["args"]) == ("extract", ["--override", "only a test"])
+        assert launched["override"] is None, "a reason for outdated input is none for GPUs that are held"
 
 
-async def test_the_next_step_stops_the_server_when_the_extraction_needs_its_gpus() -> None:
+async def test_the_next_step_plans_the_way_when_the_extraction_needs_the_servers_gpus() -> None:
     fixture = Fixture(frames=[scenes.frame(stages=scenes.stages(serve=data_scenes.serve()))])
     async with showing(fixture) as pilot:
         await pilot.press("greater_than_sign")
-        text = await confirm(pilot)
-        assert "extract needs its GPUs" in text and "nothing works through it now" in text
-        await until(pilot, lambda: fixture.link.ops("stop"))
-        assert fixture.link.ops("stop")[0]["stage"] == "serve"
+        await until(pilot, lambda: isinstance(pilot.app.screen, TransitionPlanScreen) and pilot.app.screen.plan is not None)
+        assert "stop k25-10k/serve" in await redraw(pilot)
+        assert not fixture.link.ops("stop") and not fixture.link.ops("launch"), "nothing is done before the phrase"
 
 
 async def test_a_server_that_works_says_who_would_fail_without_it_and_its_end_is_no_card() -> None:

@@ -1,7 +1,9 @@
 """Every button, by mouse, by Enter and by space."""
 
+import asyncio
 from typing import Any
 
+import free_scenes
 import pytest
 import scenes
 from fakes import Fixture, app_of, redraw, showing, until
@@ -63,8 +65,14 @@ async def test_the_strip_is_reached_by_tab_and_walked_by_arrows_and_says_what_it
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("way", ["mouse", "enter", "space"])
-async def test_free_gpus_shows_the_eight_readings_with_their_age_and_cannot_act_yet(way: str, size: tuple[int, int]) -> None:
-    async with showing(Fixture(frames=scenes.steady()), *size) as pilot:
+async def test_free_gpus_shows_the_readings_with_their_age_until_the_host_has_looked(way: str, size: tuple[int, int]) -> None:
+    looked = asyncio.Event()
+
+    async def plan(fields: Any) -> Any:
+        await looked.wait()
+        return {"plan": free_scenes.plan()}
+
+    async with showing(Fixture(frames=scenes.steady(), prepare=lambda link: link.answers.update({"free.plan": plan})), *size) as pilot:
         await press(pilot, way, "#button-free_gpus")
         await until(pilot, lambda: isinstance(pilot.app.screen, FreeGpusScreen))
         text = await redraw(pilot)
@@ -72,6 +80,9 @@ async def test_free_gpus_shows_the_eight_readings_with_their_age_and_cannot_act_
         for index in range(8):
             assert f" {index}  82,6" in text
         assert pilot.app.screen.query_one("#choice-free", Button).disabled
+        looked.set()
+        await until(pilot, lambda: not pilot.app.screen.query_one("#choice-free", Button).disabled)
+        assert "read 0.8 s ago" not in await redraw(pilot)
         await pilot.click("#choice-close")
         assert len(pilot.app.screen_stack) == 1
 

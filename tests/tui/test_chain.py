@@ -4,12 +4,14 @@ from typing import Any
 
 import data_scenes
 import scenes
+import transition_scenes as way
 from fakes import FakeLink, Fixture, redraw, showing, until
 from textual.pilot import Pilot
 
 from console.remote.state import LinkStatus
 from console.tui.options import CHAIN
 from console.tui.screens.done import EndedScreen
+from pipeline.contract import transition
 
 STAGES = ("serve", "generate", "prepare", "vocab", "extract")
 
@@ -20,6 +22,8 @@ class PlayedHost:
     def __init__(self, ends: dict[str, str] | None = None):
         self._ends = ends or {}
         self.stages: dict[str, Any] = {}
+        self.actions: dict[str, Any] = {}
+        self.rounds = 0
         self._boot_s = scenes.NOW_S
         self.link: FakeLink
 
@@ -29,8 +33,9 @@ class PlayedHost:
         link.answers["stop"] = self.stopped
 
     def frame(self) -> None:
+        self.rounds += 1
         self._boot_s += 1
-        self.link.feed(scenes.frame(self._boot_s, stages=dict(self.stages), gpus=scenes.idle_gpus()))
+        self.link.feed(scenes.frame(self._boot_s, stages=dict(self.stages), gpus=scenes.idle_gpus(), actions=self.actions))
 
     def launched(self, fields: dict[str, Any]) -> dict[str, Any]:
         stage = fields["stage"]
@@ -115,6 +120,22 @@ async def test_it_stops_at_the_first_bad_end_and_leaves_the_next_step_to_the_ope
         assert host.order == ["launch serve", "launch generate", "launch prepare"]
         await until(pilot, lambda: isinstance(pilot.app.screen, EndedScreen))
         assert card(pilot) == "prepare of k25-10k on gpu-host: FAILED"
+
+
+async def test_while_a_transition_of_the_run_is_there_the_host_takes_the_steps() -> None:
+    host = PlayedHost()
+    async with showing(host.fixture()) as pilot:
+        await until(pilot, lambda: host.order == ["launch serve", "launch generate"])
+        host.actions = {transition.ACTION: way.action(armed=True)}
+        host.frame()
+        await until(pilot, lambda: "transition" in (pilot.app.state.view.actions if pilot.app.state.view else {}))  # type: ignore[attr-defined]
+        host.go_on()
+        looks = host.rounds
+        await until(pilot, lambda: host.rounds >= looks + 8 or bool(host.frame()))
+        assert host.order == ["launch serve", "launch generate"]
+        host.actions = {}
+        host.frame()
+        await until(pilot, lambda: "launch prepare" in host.order)
 
 
 async def test_who_takes_control_ends_it_and_a_console_that_only_looks_never_begins() -> None:

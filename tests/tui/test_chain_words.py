@@ -17,16 +17,16 @@ from pipeline.contract.stages import STAGES
 STEPS = {
     "nothing ran": (lambda: scenes.nothing_ran()[0], "> starts serve: needed for generate"),
     "the server loads": (lambda: data_scenes.serve_loading()[0], "serve is LOADING 14/64"),
-    "answers come": (lambda: data_scenes.generating()[-1], "generate is RUNNING"),
+    "answers come": (lambda: data_scenes.generating()[-1], "> plans the way from generate to extract"),
     "all is prepared": (lambda: scenes.ready()[0], "> starts extract"),
     "the server is in the way": (
-        lambda: scenes.frame(stages=scenes.stages(serve=data_scenes.serve())), "> stops serve: extract needs its GPUs",
+        lambda: scenes.frame(stages=scenes.stages(serve=data_scenes.serve())), "> plans the way from generate to extract",
     ),
     "a crash": (scenes.crashed, "> starts extract"),
     "it runs": (lambda: scenes.steady()[-1], "extract is RUNNING"),
     "all is done": (scenes.done, "nothing is left to do; S starts a stage again"),
     "an input is outdated": (lambda: data_scenes.outdated()[0], "> starts prepare: outdated: made of another output of generate"),
-    "somebody's server": (lambda: data_scenes.foreign()[0], "extract is next, and cannot start: a server that is not ours"),
+    "somebody's server": (lambda: data_scenes.foreign()[0], "> plans the way from generate to extract"),
 }  # fmt: skip
 
 

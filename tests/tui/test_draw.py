@@ -23,7 +23,7 @@ from console.tui.draw import Piece, bar, line, rule
 from console.tui.screens.details import details
 from console.tui.screens.done import ended_lines
 from console.tui.screens.evidence import evidence_lines
-from console.tui.screens.free_gpus import readings
+from console.tui.screens.gpu_readings import readings
 from console.tui.screens.help import help_line
 from console.tui.state import ConsoleState
 from console.tui.themes import to_ascii

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import scenes
+import transition_scenes
 from fakes import Fixture, app_of, redraw, showing, until
 from textual.pilot import Pilot
 
@@ -20,6 +21,7 @@ from console.tui.screens.evidence import EvidenceScreen
 from console.tui.screens.free_gpus import FreeGpusScreen
 from console.tui.screens.help import HelpScreen
 from console.tui.screens.samples import SamplesScreen
+from console.tui.screens.transition_live import TransitionLiveScreen
 
 Check = Callable[[Pilot[Any], Fixture], Awaitable[None]]
 LINES = "".join(f"line {number} of the log\n" for number in range(400))
@@ -94,7 +96,7 @@ async def dials(pilot: Pilot[Any], fixture: Fixture) -> None:
 
 
 async def shows_palette(pilot: Pilot[Any], fixture: Fixture) -> None:
-    await until(pilot, lambda: "CommandPalette" in type(pilot.app.screen).__name__)
+    await until(pilot, lambda: "Palette" in type(pilot.app.screen).__name__)
     await pilot.press("escape")
 
 
@@ -124,6 +126,7 @@ CASES: dict[str, tuple[Callable[[], Fixture], Check]] = {
     "evidence": (running, opens(EvidenceScreen)),
     "details": (running, opens(DetailsScreen)),
     "samples": (running, opens(SamplesScreen)),
+    "transition": (lambda: Fixture(frames=[transition_scenes.frame(transition_scenes.action())]), opens(TransitionLiveScreen)),
     "audit": (running, opens(AuditScreen)),
     "search_log": (running, finds),
     "next_match": (running, goes_on_finding),
@@ -137,7 +140,7 @@ CASES: dict[str, tuple[Callable[[], Fixture], Check]] = {
     "screenshot": (running, saved),
     "quit": (running, left),
 }
-PRESSED = [(key, action.id) for key, action in keys(read_only=False)]
+PRESSED = [(key, action.id) for key, action in keys()]
 
 
 def test_every_action_with_a_key_has_a_case_here() -> None:
@@ -167,15 +170,19 @@ async def test_a_key_does_what_the_table_says(key: str, action: str) -> None:
         await check(pilot, fixture)
 
 
-@pytest.mark.parametrize("key", [key for key, action in keys(False) if action.dangerous])
-async def test_read_only_takes_the_acting_keys_away_and_help_says_why(key: str) -> None:
-    assert key not in [one for one, _ in keys(read_only=True)]
+@pytest.mark.parametrize("key", [key for key, action in keys() if action.dangerous])
+async def test_read_only_takes_the_acting_keys_away_and_the_key_and_help_say_why(key: str) -> None:
     fixture = Fixture(frames=scenes.steady(), read_only=True)
     async with showing(fixture) as pilot:
         await pilot.press(key)
         await pilot.pause()
-        assert len(pilot.app.screen_stack) == 1 and not pilot.app._notifications
+        assert len(pilot.app.screen_stack) == 1
+        (said,) = (one.message for one in pilot.app._notifications)
+        label = next(action.label for known, action in keys() if known == key)
+        assert said == f"{label}: --read-only: this console only looks"
         assert not fixture.link.ops("control"), "a console that only looks does not ask for control"
+        footer = (await redraw(pilot)).splitlines()[-1]
+        assert "help" in footer and not any(words in footer for words in ("> next", "S start", "X stop", "F free"))
         for action in ACTIONS:
             why = reason(action, app_of(pilot).state)
             assert not action.dangerous or (why is not None and "--read-only" in why)
@@ -193,7 +200,7 @@ async def redraw_below(pilot: Pilot[Any]) -> list[str]:
 async def test_the_palette_has_every_action_and_the_reason_of_those_that_cannot_be_done(action: str) -> None:
     async with showing(running(), 120, 40) as pilot:
         await pilot.press("colon")
-        await until(pilot, lambda: "CommandPalette" in type(pilot.app.screen).__name__)
+        await until(pilot, lambda: "Palette" in type(pilot.app.screen).__name__)
         await pilot.press(*BY_ID[action].label.lower())
         why = reason(BY_ID[action], app_of(pilot).state)
         words = f"not now: {why}" if why else BY_ID[action].help
@@ -209,7 +216,7 @@ def screen_text(pilot: Pilot[Any]) -> str:
 async def test_what_is_chosen_in_the_palette_is_done() -> None:
     async with showing(running()) as pilot:
         await pilot.press("ctrl+p")
-        await until(pilot, lambda: "CommandPalette" in type(pilot.app.screen).__name__)
+        await until(pilot, lambda: "Palette" in type(pilot.app.screen).__name__)
         await pilot.press(*"evidence")
         await until(pilot, lambda: "every fact about the run" in screen_text(pilot))
         await pilot.press("down", "enter")

@@ -7,14 +7,18 @@ from collections.abc import Callable
 from typing import Any
 
 import data_scenes
+import free_scenes
 import pytest
 import scenes
-from fakes import FakeLink, Fixture, app_of, painted, until
+import transition_scenes
+from fakes import SETTINGS, FakeLink, Fixture, app_of, painted, until
 from textual.pilot import Pilot
 
 from console.headless import audit
 from console.remote.state import LinkStatus
+from console.tui.widgets.tail import TailView
 
+STORY = free_scenes.receipt(free_scenes.STORY_MIB)
 SIZES = [(80, 24), (120, 40)]
 HELD = {"yours": False, "holder": {"by": "anna on laptop", "since_boot_s": scenes.NOW_S - 1260}, "boot_s": scenes.NOW_S}
 
@@ -32,6 +36,32 @@ def no_runs() -> Fixture:
         link.answers["runs"] = {"runs": []}
 
     return Fixture(run=None, frames=[scenes.frame(run=None, stages={})], prepare=prepare)
+
+
+def freeing(at: dict[str, Any] | None, receipt: dict[str, Any] | None = None) -> Fixture:
+    """GPUs that a vLLM of nobody's run holds, and how freeing them stands."""
+
+    def prepare(link: FakeLink) -> None:
+        told = {"receipt": receipt, "events": free_scenes.events()}
+        link.answers["read"] = lambda fields: {"value": told.get(fields["what"], SETTINGS)}
+
+    return Fixture(frames=[free_scenes.frame(at)], prepare=prepare)
+
+
+def baseline() -> Fixture:
+    """Idle GPUs that are not at 0 MiB, before the first start of a stage that needs them."""
+    recorded = {uuid: mib * scenes.MIB for uuid, mib in zip(free_scenes.UUIDS, (0, 0, 0, 1, 1, 1, 3, 3), strict=True)}
+    gpus = [scenes.gpu(index, used_bytes=size, util_pct=0, procs=[]) for index, size in enumerate(recorded.values())]
+    return Fixture(frames=[{**scenes.ready()[0], "gpus": gpus, "baseline_recorded": recorded}])
+
+
+def transiting(at: dict[str, Any]) -> Fixture:
+    """A transition that the host does."""
+
+    def prepare(link: FakeLink) -> None:
+        link.answers["read"] = lambda fields: {"value": transition_scenes.events() if fields["what"] == "events" else SETTINGS}
+
+    return Fixture(frames=[transition_scenes.frame(at)], prepare=prepare)
 
 
 def says(*status: Any) -> Callable[[Fixture], None]:
@@ -55,6 +85,11 @@ def doubted(fixture: Fixture) -> None:
     fixture.made.flows.start("extract")
 
 
+def quiet(fixture: Fixture) -> None:
+    """Without what passes by: it would be gone on a slow machine."""
+    fixture.made.clear_notifications()
+
+
 def nothing(fixture: Fixture) -> None:
     return
 
@@ -75,7 +110,13 @@ STATES: dict[str, State] = {
     "asleep": (steady, asleep, ()),
     "login_refused": (lambda: Fixture(connected=False), says(*REFUSED), ()),
     "second_console": (second, nothing, ()),
-    "free_gpus": (steady, nothing, ("F",)),
+    "free_gpus": (lambda: freeing(None), nothing, ("F",)),
+    "free_phrase": (lambda: freeing(None), nothing, ("F", "a", "tab", "tab", "enter")),
+    "free_live": (lambda: freeing(free_scenes.action()), quiet, ("F",)),
+    "free_receipt": (lambda: freeing(free_scenes.ended(STORY), STORY), quiet, ("F", "shift+tab", "enter")),
+    "transition_plan": (lambda: Fixture(frames=[transition_scenes.frame()]), nothing, ("greater_than_sign",)),
+    "transition_live": (lambda: transiting(transition_scenes.action()), quiet, ("t",)),
+    "baseline_dialog": (baseline, nothing, ("greater_than_sign",)),
     "start_dialog": (lambda: Fixture(frames=scenes.ready()), nothing, ("greater_than_sign",)),
     "reason_dialog": (lambda: Fixture(frames=data_scenes.outdated()), doubted, ()),
     "serve_loading": (lambda: Fixture(frames=data_scenes.serve_loading(), log=scenes.LOG), nothing, ()),
@@ -110,8 +151,12 @@ def check(snap_compare: Any, fixture: Fixture, then: Callable[[Fixture], None], 
             await until(pilot, lambda: app.state.settings is not None and bool(fixture.link.ops("control")))
         if fixture.log:
             await until(pilot, lambda: app.state.log_source is not None and "Loading model weights" in "\n".join(painted(app)))
+        if app.state.attempt is not None and app.state.attempt.log_bytes is not None:
+            await until(pilot, lambda: app.state.log_source is not None)  # the pane says another thing before
         then(fixture)
         app.tick()
+        for tail in app.screen_stack[0].query(TailView):
+            tail.flush()
         await pilot.pause()
         app.tick()
         for key in presses:

@@ -6,6 +6,7 @@ import pytest
 import scenes
 from fakes import FakeLink, Fixture, app_of, painted, redraw, showing, until
 
+from console.headless import audit
 from console.remote.state import LinkStatus
 
 OLD_MARKED = ("EXTRACT STEADY", "147/992 GB written", "last file", "ledger 1,480 files")
@@ -114,6 +115,21 @@ async def test_a_host_with_one_live_run_opens_it_by_itself() -> None:
         await until(pilot, lambda: app_of(pilot).state.run == scenes.RUN)
         fixture.link.feed(scenes.frame(scenes.NOW_S + 1))
         assert "EXTRACT STEADY" in await redraw(pilot)
+
+
+@pytest.mark.parametrize("usual", ["", "rehearsal"])
+async def test_the_run_whose_transition_ended_unseen_is_opened_before_the_live_and_the_usual_one(usual: str) -> None:
+    def prepare(link: FakeLink) -> None:
+        ended = {"attempt": "x", "state": "DONE", "by": audit.who(), "ended_boot_s": scenes.NOW_S - 100}
+        live = {"name": "rehearsal", "stages": {"serve": {"attempt": "y", "state": "RUNNING"}}, "transition": None}
+        link.answers["runs"] = {"runs": [live, {"name": scenes.RUN, "stages": {}, "transition": ended}]}
+
+    for opened in (scenes.RUN, "rehearsal"):  # seen once, it is no news any more
+        fixture = Fixture(run=None, frames=NO_RUN, prepare=prepare, usual_run=usual)
+        async with showing(fixture) as pilot:
+            await until(pilot, lambda opened=opened: app_of(pilot).state.run == opened)
+            fixture.link.feed(scenes.frame(scenes.NOW_S + 1))
+            await redraw(pilot)
 
 
 async def test_a_run_is_opened_by_hand_and_the_log_is_its_own() -> None:

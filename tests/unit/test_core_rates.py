@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from console.core import eta
 from console.core.rates import NO_RATE, Rate
 from console.core.store import Store
+from console.headless.lines import state_words
 from tests.fakes.frames import attempt, frame, progress
 
 
@@ -122,6 +123,19 @@ def test_silence_lowers_the_speed_and_ends_at_zero_and_moves_the_end_away() -> N
     assert before_left and later_left and later_left > before_left
     store.fold(frame(frames[-1]["boot_s"] + 300, stages={"extract": state}))
     assert store.rate_now(one) == Rate(0.0, 0.0, 300.0)
+
+
+def test_a_stage_whose_server_is_gone_waits_and_has_no_speed_and_no_end() -> None:
+    frames = steady(10)
+    last = frames[-1]["stages"]["extract"]["progress"]
+    store = fed(frames)
+    well, gone = ["server", "up", "ok"], ["server", "gone for 40 s: connection refused", "bad"]
+    for fact, word in ((well, "STEADY"), (gone, "WAITING")):
+        store.fold(frame(frames[-1]["boot_s"], stages={"extract": attempt(progress={**last, "facts": [fact]})}))
+        one = store.attempt("extract")
+        assert one and state_words(one) == word
+        assert (store.eta(one).seconds is None, store.rate_now(one) == NO_RATE) == ((word == "WAITING"),) * 2
+    assert store.eta(one).why == "server gone for 40 s: connection refused"
 
 
 def test_an_attempt_that_ended_keeps_the_speed_it_had() -> None:

@@ -50,3 +50,21 @@ def test_where_none_can_be_taken_it_says_what_there_is(listed: dict[str, dict[st
     with pytest.raises(UserError) as raised:
         choose_run(runs.parse(reply(**listed)), "h", stage)
     assert words in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("ways", "news", "name"),
+    [
+        ({"a": ("DONE", 50.0)}, {"a"}, "a"),
+        ({"a": ("DONE", 50.0)}, set(), ""),
+        ({"a": ("RUNNING", None), "b": ("DONE", 50.0)}, {"b"}, "a"),
+        ({"a": ("DONE", 50.0), "b": ("FAILED", 60.0), "c": ("DONE", 70.0)}, {"a", "b"}, "b"),
+        ({"a": ("RUNNING", None), "b": ("RUNNING", None)}, {"a", "b"}, ""),
+        ({"a": ("LOST_REBOOT", None)}, {"a"}, ""),
+    ],
+)
+def test_a_run_whose_transition_lives_or_is_news_comes_first(ways: dict[str, Any], news: set[str], name: str) -> None:
+    told = {one: {"attempt": "x", "state": state, "by": "me on here", "ended_boot_s": ended_s} for one, (state, ended_s) in ways.items()}
+    listed = runs.parse({"runs": [{"name": one, "stages": {}, "transition": way} for one, way in told.items()]})
+    listed += runs.parse(reply(other={"serve": "RUNNING"}))
+    assert runs.with_news(listed, lambda run, way: run in news and way.by == "me on here") == name

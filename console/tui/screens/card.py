@@ -11,8 +11,10 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Button, Static
+from textual.worker import Worker, WorkerState
 
 from console.core import sanitize
+from console.tui.messages import MISTAKE, Problem
 from console.tui.state import ConsoleState
 
 Result = TypeVar("Result")
@@ -118,6 +120,11 @@ class Card(ModalScreen[Result]):
         event.stop()
         self.chosen((event.button.id or "").removeprefix("choice-"))
 
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """A mistake of ours in a sheet's worker: the app is told, which hears only of its own."""
+        if event.state == WorkerState.ERROR and event.worker.error is not None:
+            self.app.post_message(Problem(MISTAKE, f"{type(event.worker.error).__name__}: {event.worker.error}"))
+
     def action_close(self) -> None:
         self.dismiss(None)
 
@@ -126,7 +133,8 @@ class Card(ModalScreen[Result]):
         self.action_close()
 
     def action_scroll(self, lines: int) -> None:
-        self.query_one("#scroll", VerticalScroll).scroll_relative(y=lines, animate=False)
+        for scroll in self.query("#scroll").results(VerticalScroll):  # none yet, for a key that was typed ahead
+            scroll.scroll_relative(y=lines, animate=False)
 
     def _draw(self) -> Content:
         return Content("\n").join(self.body())

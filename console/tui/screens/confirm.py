@@ -12,22 +12,24 @@ from console.tui.state import ConsoleState
 
 
 class ConfirmScreen(Card[bool]):
-    """True only when its button was pressed; Enter alone presses Cancel."""
+    """True only when its button was pressed; Enter alone presses the other one."""
 
-    def __init__(self, state: ConsoleState, question: str, lines: Sequence[Content], yes: str, danger: bool = True) -> None:
+    def __init__(
+        self, state: ConsoleState, question: str, lines: Sequence[Content], yes: str, danger: bool = True, no: str = "Cancel"
+    ) -> None:
         super().__init__(state)
-        self._question, self._lines, self._yes = question, lines, yes
+        self._question, self._lines, self._yes, self._no = question, lines, yes, no
         self.tone = "bad" if danger else ""
 
     def heading(self) -> str:
         return self._question
 
     def body(self) -> Sequence[Content]:
-        hint = f"Enter presses Cancel; for {self._yes.lower()}: Tab, then Enter"
+        hint = f"Enter presses {self._no}; for {self._yes.lower()}: Tab, then Enter"
         return (*self._lines, Content(""), Content.styled(hint, "$text-muted"))
 
     def choices(self) -> Sequence[Choice]:
-        return (Choice("cancel", "Cancel"), Choice("yes", self._yes, "error" if self.tone else "primary"))
+        return (Choice("cancel", self._no), Choice("yes", self._yes, "error" if self.tone else "primary"))
 
     def chosen(self, choice: str) -> None:
         self.dismiss(choice == "yes")

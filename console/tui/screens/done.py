@@ -12,7 +12,9 @@ from console.headless import outcome
 from console.tui import gates, words
 from console.tui.bindings import keys
 from console.tui.draw import GOOD, MUTED, WARN, rows
+from console.tui.screens import done_actions
 from console.tui.screens.card import Card, Choice
+from console.tui.screens.done_actions import is_action
 from console.tui.state import ConsoleState
 from console.tui.widgets import facts
 from pipeline.contract import telemetry
@@ -54,17 +56,19 @@ class EndedScreen(Card[str | None]):
         simulated = "SIMULATED  " if state.store.simulated else ""
         where = f"{state.run} on {state.host}"
         if len(ended) == 1:
-            return f"{simulated}{ended[0].stage} of {where}: {words.state_word(state, ended[0])}"
-        return f"{simulated}{len(ended)} stages of {where} have ended"
+            return f"{simulated}{ended[0].stage} of {where}: {_word(state, ended[0])}"
+        many = "stages" if not any(map(is_action, ended)) else "things"
+        return f"{simulated}{len(ended)} {many} of {where} have ended"
 
     def body(self) -> Sequence[Content]:
         if len(self._ended) == 1:
-            return ended_lines(self.state, self._ended[0])
+            one = self._ended[0]
+            return done_actions.lines(self.state, one) if is_action(one) else ended_lines(self.state, one)
         return list_lines(self.state, self._ended)
 
     def choices(self) -> Sequence[Choice]:
         if len(self._ended) == 1:
-            return (Choice("close", "Close"), Choice("details", "Details"))
+            return (Choice("close", "Close"), Choice("details", "Receipt" if is_action(self._ended[0]) else "Details"))
         return (Choice("close", "Close"), *(Choice(one.stage, one.stage) for one in self._ended))
 
     def chosen(self, choice: str) -> None:
@@ -85,7 +89,7 @@ class EndedScreen(Card[str | None]):
     def on_key(self, event: events.Key) -> None:
         if event.key in _OWN_KEYS:
             return
-        action = next((action for key, action in keys(self.state.read_only) if key == event.key), None)
+        action = next((action for key, action in keys() if key == event.key), None)
         if action is not None:
             event.stop()
             self._perform(action.id)
@@ -102,6 +106,9 @@ def list_lines(state: ConsoleState, ended: Sequence[Attempt]) -> list[Content]:
     """A line or two for each, the oldest end first; what is not well says why."""
     lines: list[Content] = []
     for one in ended:
+        if is_action(one):
+            lines += _action_line(state, one)
+            continue
         well = one.fresh or one.state == telemetry.STOPPED
         came = f"{counted.made(one)} {_unit(one)}s" if one.progress and not STAGES[one.stage].service and not one.turned_away else ""
         text = f"{words.when(state, one.ended_boot_s):<22} {one.stage:<9} "
@@ -110,6 +117,16 @@ def list_lines(state: ConsoleState, ended: Sequence[Attempt]) -> list[Content]:
         why = one.why or one.outdated
         lines += [Content.styled(f"   {why}", WARN)] if why and not one.fresh else []
     return [*lines, Content(), Content.styled(f" next: {gates.next_words(state)}", MUTED)]
+
+
+def _action_line(state: ConsoleState, one: Attempt) -> list[Content]:
+    text = f"{words.when(state, one.ended_boot_s):<22} {one.stage:<9} "
+    said = Content.styled(f"   {done_actions.line(state.view, one)}", MUTED if one.fresh else WARN)
+    return [Content.assemble(" ", (text, MUTED), (done_actions.word(one), done_actions.style(one))), said]
+
+
+def _word(state: ConsoleState, one: Attempt) -> str:
+    return done_actions.word(one) if is_action(one) else words.state_word(state, one)
 
 
 def ended_lines(state: ConsoleState, attempt: Attempt) -> list[Content]:

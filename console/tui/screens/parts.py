@@ -1,6 +1,6 @@
 """What the dashboard shows between its first lines and its last: stages, GPUs, progress, evidence, log."""
 
-from textual.containers import Container
+from textual.containers import Container, Horizontal
 from textual.widget import Widget
 
 from console.tui import gates, words
@@ -13,7 +13,8 @@ from console.tui.widgets.log_pane import LogPane
 from console.tui.widgets.progress import ProgressBlock
 from console.tui.widgets.strip import StageCell, StageStrip
 
-_BUTTON_FROM_COLUMNS = 70
+_BUTTON_FROM_COLUMNS, _NEXT_FROM_COLUMNS = 70, 100
+"""Where one fits beside the words of the GPU panel's header, and where two do."""
 
 
 class Parts:
@@ -27,7 +28,9 @@ class Parts:
             GpuPanel(state, id="gpu-panel"),
             ActionButton(state, "free_gpus"),
         )
-        self._gpus = Container(self._panel, self._button, id="gpus")
+        self._next = ActionButton(state, "next_stage")
+        self._buttons = Horizontal(self._next, self._button, id="gpu-buttons")
+        self._gpus = Container(self._panel, self._buttons, id="gpus")
         self._progress = ProgressBlock(state, id="progress")
         self._evidence, self._verified = EvidenceLine(state, id="evidence"), VerifiedLine(state, id="verified")
         self._plan: Plan | None = None
@@ -39,13 +42,20 @@ class Parts:
 
     def tick(self) -> None:
         """Draw what changed."""
-        for widget in (self._strip, self._panel, self._button, self._progress, self._evidence, self._verified, self.log):
+        for widget in (self._strip, self._panel, self._next, self._button, self._progress, self._evidence, self._verified, self.log):
             widget.tick()
 
     def lay_out(self, chosen: Plan, width: int) -> None:
         """Give each its lines."""
-        self._button.display = chosen.gpus > 1 and width >= _BUTTON_FROM_COLUMNS
-        self._panel.reserved = self._button.outer_size.width + 2 if self._button.display else 0
+        self._buttons.display = chosen.gpus > 1 and width >= _BUTTON_FROM_COLUMNS
+        under_way = gates.live_transition(self._state) or gates.next_transition(self._state) is not None
+        self._next.display = self._buttons.display and width >= _NEXT_FROM_COLUMNS and under_way and not self._state.read_only
+        self._button.display = not self._state.read_only  # its key only says why it is off
+        shown = [one for one in (self._next, self._button) if self._buttons.display and one.display]
+        for one in shown:
+            one.styles.width = one.columns
+        self._buttons.styles.width = sum(one.columns + 1 for one in shown)
+        self._panel.reserved = sum(one.columns + 1 for one in shown) + 1 if shown else 0
         if chosen == self._plan:
             return
         self._plan = chosen

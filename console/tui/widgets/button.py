@@ -34,6 +34,11 @@ class ActionButton(Widget, can_focus=True):
         self.wanted = BY_ID[action]
         self._reason: str | None = ""
 
+    @property
+    def columns(self) -> int:
+        """How wide it is."""
+        return len(self.wanted.key) + len(self.wanted.label) + 3
+
     def tick(self) -> None:
         why = reason(self.wanted, self.state)
         if why != self._reason:

@@ -50,7 +50,7 @@ def evidence(state: ConsoleState, width: int) -> Content:
         Piece("" if seen.cpu_pct is None else f"cpu {fmt.percent(seen.cpu_pct)}", PLAIN, 2),
         Piece("" if seen.gpu_pct is None else f"gpu {fmt.percent(seen.gpu_pct)}{gpus}", PLAIN, 2),
         Piece("no beat yet" if seen.beat_age_s is None else f"beat {fmt.age(seen.beat_age_s)}", PLAIN, 1),
-        Piece("no log yet" if seen.log_quiet_s is None else f"log quiet {fmt.age(seen.log_quiet_s)}", PLAIN, 1),
+        Piece("no log" if seen.log_quiet_s is None else f"log quiet {fmt.age(seen.log_quiet_s)}", PLAIN, 1),
     ]
     return line(pieces, [], width)
 

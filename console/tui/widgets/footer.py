@@ -48,7 +48,7 @@ def footer(state: ConsoleState, width: int) -> tuple[Content, list[tuple[int, in
 
     Where not all fit, those go first that cannot be used now; how to get help and how to leave never go.
     """
-    shown = [action for action in ACTIONS if action.short]
+    shown = [action for action in ACTIONS if action.short and not (state.read_only and action.dangerous)]
     if state.busy:
         return Content.styled(f" {state.busy} ...", WARN), []
     impossible = {one.id for one in shown if reason(one, state) is not None}

@@ -2,14 +2,12 @@
 
 from collections.abc import Callable, Sequence
 
-from console.core import fmt
+from console.core import fmt, free_memory
 from console.core.reading import Reading
 from console.core.views import Gpu, GpuProcess, HostView
 from console.tui.draw import BAD, MUTED, PLAIN, WARN, Piece
-from pipeline.contract import telemetry
+from pipeline.contract import free, telemetry
 
-_IDLE_BYTES = 16 << 20
-"""What an idle GPU may hold with nobody on it; more without a process listed has a holder that cannot be seen."""
 _WORDS = {telemetry.NOT_SUPPORTED: "n/a", telemetry.NO_PERMISSION: "no perm", telemetry.ERROR: "error", telemetry.STALE: "stale"}
 _UNREAD = "unread"
 
@@ -53,7 +51,10 @@ def holders(gpu: Gpu, view: HostView) -> tuple[str, str]:
     if gpu.procs is None:
         return "? list not readable", WARN
     if not gpu.procs:
-        hidden = gpu.used_bytes.value is not None and gpu.used_bytes.value > _IDLE_BYTES
+        if free_memory.is_accepted(gpu.used_bytes.value, view.baseline_accepted.get(gpu.uuid)):
+            return free_memory.ACCEPTED, PLAIN
+        # More than an idle GPU may hold, and no process listed: its holder cannot be seen.
+        hidden = gpu.used_bytes.value is not None and gpu.used_bytes.value > free.IDLE_CAP_BYTES
         return ("? held, no holder listed", WARN) if hidden else ("no process", MUTED)
     first, *others = sorted(gpu.procs, key=lambda one: -(one.bytes.value or 0.0))
     more = f" +{len(others)} more" if others else ""

@@ -10,6 +10,7 @@ from console.tui import gates
 from console.tui.draw import BAD, GOOD, MUTED, PLAIN, STRONG, WARN, Piece, line
 from console.tui.state import LATE, LIVE, ConsoleState
 from console.tui.widgets.lines import Lines
+from pipeline.contract.transition import ACTION
 
 _NO_DATA, _CONNECTING, _RECONNECTING = "NO DATA", "CONNECTING", "RECONNECTING"
 _ZONES_DIFFER_S = 60.0
@@ -23,7 +24,7 @@ class Header(Lines):
 
 
 class Banner(Lines):
-    """Why the numbers below are old, or who has control; or nothing at all."""
+    """Why the numbers below are old, who has control, how a transition stands; or nothing at all."""
 
     def draw(self, width: int, height: int) -> list[Content]:
         return [Content.styled(f" {text}", WARN) for text in banner(self.state, width)]
@@ -72,12 +73,16 @@ def link(state: ConsoleState) -> str:
 
 
 def banner(state: ConsoleState, width: int) -> list[str]:
-    """The lines that mark everything below as old, and who has control when it is not this console; else none."""
+    """The lines that mark everything below as old, who has control when it is not this console, and how a transition stands; else none."""
     status = state.link
     if status is None:
         return []
+    going = _transition(state)
     if state.current:
-        return [f"this console only looks: {gates.not_in_control(state)}"] if looking_only(state) and not state.read_only else []
+        return [
+            *going,
+            *([f"this console only looks: {gates.not_in_control(state)}"] if looking_only(state) and not state.read_only else []),
+        ]
     if status.age_s is None:
         lines = [f"nothing is known of {state.host} yet" if state.view is None else "how old the numbers below are is not known yet"]
     else:
@@ -87,7 +92,17 @@ def banner(state: ConsoleState, width: int) -> list[str]:
     elif status.detail:
         by_itself = status.word in (_CONNECTING, _RECONNECTING)
         lines += _wrapped(status.detail + ("" if by_itself else "; r dials again"), width - 2, 3)
-    return lines
+    return [*lines, *going]
+
+
+def _transition(state: ConsoleState) -> list[str]:
+    """The line about a transition that is armed, under way, or was stopped; without one its code is not even loaded."""
+    if state.view is None or ACTION not in state.view.actions:
+        return []
+    from console.core import transition_live
+
+    line = transition_live.banner(state.view, state.run, None if state.age_s is None else state.view.boot_s + state.age_s)
+    return [line] if line else []
 
 
 def others(state: ConsoleState) -> str:

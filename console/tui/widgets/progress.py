@@ -57,6 +57,8 @@ def _time_left(state: ConsoleState, attempt: Attempt) -> list[Piece]:
         return [Piece(f"as of {fmt.age(state.age_s)} ago", WARN)]
     if attempt.state == telemetry.STOPPING:
         return [Piece(attempt.why or "stop asked", WARN, 3)]
+    if attempt.progress and attempt.progress.waits:
+        return [Piece(f"no ETA: {attempt.progress.waits.partition(':')[0]}", WARN, 2)]  # all of it is among the facts below
     left_s = words.eta_seconds(state, attempt)
     if left_s is not None:
         return [Piece(f"{words.about(left_s)} left", PLAIN, 3), Piece(f"done {words.done_at(state, attempt)}", PLAIN, 2)]

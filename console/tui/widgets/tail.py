@@ -18,6 +18,7 @@ from console.core.logring import Frozen, Note
 from console.tui import terminal
 from console.tui.state import ConsoleState
 from console.tui.widgets.tail_search import TailSearch
+from console.tui.widgets.tail_words import no_lines
 
 FLUSH_S = 0.25
 """Painting oftener costs more than an eye gains."""
@@ -65,6 +66,8 @@ class TailView(Widget, can_focus=True):
         self._left = 0
         self._window: list[str] = []
         """The lines that are painted, so that a paint never mixes two moments."""
+        self._words = ""
+        """What is painted while there is no line."""
         self._version = -1
         self.skipped_lines = 0
         """Lines that came and went while a reader stood still, when he went on."""
@@ -111,6 +114,8 @@ class TailView(Widget, can_focus=True):
         """Show what has come, unless the terminal is still busy with what was painted before."""
         if self.following and self._version != self.state.ring.version and terminal.takes_more():
             self._show()
+        elif not self._window and self._words != no_lines(self.state):
+            self.refresh()
 
     def lines(self) -> Frozen:
         """All lines that can be scrolled to now."""
@@ -211,7 +216,8 @@ class TailView(Widget, can_focus=True):
     def render_line(self, y: int) -> Strip:
         base, width = self.rich_style, self.size.width
         if y >= len(self._window):
-            words = _empty_words(self.state) if y == 0 and not self._window else ""
+            words = no_lines(self.state) if y == 0 and not self._window else ""
+            self._words = words or self._words
             return Strip([Segment(f" {words}", base + self.get_component_rich_style("tail--note"))]).crop_extend(0, width, base)
         return self._strip(self._top + y, self._window[y], base, width)
 
@@ -241,7 +247,3 @@ def _segments(line: str, spans: list[tuple[int, int]], style: Style, match_style
         segments += [Segment(line[at:start], style), Segment(line[start:end], match_style)]
         at = end
     return [one for one in [*segments, Segment(line[at:], style)] if one.text]
-
-
-def _empty_words(state: ConsoleState) -> str:
-    return "no log: nothing has run here yet" if state.log_source is None else "no line yet"
