@@ -6,15 +6,22 @@ confirmation goes back to the next plan.
 """
 
 import os
-import signal
-import sys
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set
 
 from pipeline.contract import events, free, layout
 from pipeline.contract.clock import boot_s
-from pipeline.contract.files import read_json
-from pipeline.host import audit, baseline, free_order, free_plan, free_release, free_survey, holders, locks, procs, spawn, stop
-from pipeline.host.errors import RequestError
+from pipeline.host import (
+    action_entry,
+    audit,
+    baseline,
+    free_order,
+    free_plan,
+    free_release,
+    free_survey,
+    holders,
+    locks,
+    procs,
+)
 from pipeline.host.forked import CancelledError
 from pipeline.host.free_ending import Ending
 from pipeline.host.free_report import Report, shown
@@ -152,25 +159,13 @@ class Freeing:
 
 
 def main(arguments: List[str]) -> int:
-    """``free-gpus``, as the shim starts it: the attempt is in the environment. Exit codes: ``contract.free``."""
-    directory = os.environ.pop(spawn.ENV_DIRECTORY, None)
-    if directory is None:
-        print("free-gpus is launched as an attempt: see docs/wire.md", file=sys.stderr)
+    """``free-gpus``, as the shim starts it. Exit codes: ``contract.free``."""
+    entry = action_entry.enter(free.ACTION, free_order.check_order)
+    if entry is None:
         return free.EXIT_USAGE
-    stopped: List[int] = []
-    signal.signal(signal.SIGTERM, lambda number, _: stopped.append(number))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    spec = read_json(os.path.join(directory, layout.SPEC)) or {}
-    data_dir = os.path.dirname(os.path.dirname(str(spec["run_dir"])))
-    by, attempt = str(spec.get("by")), os.path.basename(directory)
+    directory, path = entry.directory, os.path.join(entry.data_dir, layout.FREE_LOCK)
     try:
-        order = free_order.check_order(read_json(os.path.join(directory, layout.ORDER)))
-    except RequestError as error:
-        events.append_event(directory, "stage", events.ERROR, message=str(error), exit_code=free.EXIT_USAGE)
-        return free.EXIT_USAGE
-    path = os.path.join(data_dir, layout.FREE_LOCK)
-    try:
-        lock = locks.take(path, locks.holder_line(attempt, by))
+        lock = locks.take(path, locks.holder_line(os.path.basename(directory), entry.by))
     except OSError as error:
         message = "%s: cannot lock: %s; nothing was done" % (path, error.strerror)
         events.append_event(directory, "stage", events.ERROR, message=message, exit_code=free.EXIT_FAILED)
@@ -180,11 +175,9 @@ def main(arguments: List[str]) -> int:
         message = "GPUs of this host are being freed already, by %s" % locks.describe_holder(holder)
         events.append_event(directory, "stage", events.REFUSED, message=message, exit_code=free.EXIT_USAGE, holder=holder)
         return free.EXIT_USAGE
-    nvml = Session(data_dir)
+    nvml, times = Session(entry.data_dir), Times()._replace(**entry.order["times"])
     try:
-        return Freeing(
-            directory, data_dir, order, by, nvml, Times()._replace(**order["times"]), lambda: bool(stopped) or stop.is_asked(directory)
-        ).run()
+        return Freeing(directory, entry.data_dir, entry.order, entry.by, nvml, times, entry.cancelled).run()
     finally:
         nvml.close()
         lock.release()

@@ -5,16 +5,12 @@ heeded at every wait, and what was proven is looked at again, not done again, by
 """
 
 import os
-import signal
-import sys
 import time
 from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
 from pipeline.contract import events, layout, transition
 from pipeline.contract.clock import boot_s
-from pipeline.contract.files import read_json
-from pipeline.host import audit, free_gpus, procs, spawn, stop, transition_armed, transition_checks, transition_order
-from pipeline.host.errors import RequestError
+from pipeline.host import action_entry, audit, free_gpus, procs, transition_armed, transition_checks, transition_order
 from pipeline.host.forked import CancelledError
 from pipeline.host.free_report import Report
 from pipeline.host.nvml_session import Session
@@ -204,27 +200,13 @@ class Transition:
 
 
 def main(arguments: List[str]) -> int:
-    """``transition``, as the shim starts it: the attempt is in the environment."""
-    directory = os.environ.pop(spawn.ENV_DIRECTORY, None)
-    if directory is None:
-        print("transition is launched as an attempt: see docs/wire.md", file=sys.stderr)
+    """``transition``, as the shim starts it."""
+    entry = action_entry.enter(transition.ACTION, transition_order.check_order)
+    if entry is None:
         return transition.EXIT_USAGE
-    stopped: List[int] = []
-    signal.signal(signal.SIGTERM, lambda number, _: stopped.append(number))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    spec = read_json(os.path.join(directory, layout.SPEC)) or {}
-    data_dir = os.path.dirname(os.path.dirname(str(spec["run_dir"])))
+    nvml, code_dir, times = Session(entry.data_dir), str(entry.spec["code_dir"]), _times(entry.order["times"])
     try:
-        order = transition_order.check_order(read_json(os.path.join(directory, layout.ORDER)))
-    except RequestError as error:
-        events.append_event(directory, "stage", events.ERROR, message=str(error), exit_code=transition.EXIT_USAGE)
-        return transition.EXIT_USAGE
-    nvml = Session(data_dir)
-    try:
-        code_dir, times = str(spec["code_dir"]), _times(order["times"])
-        return Transition(
-            directory, data_dir, order, str(spec.get("by")), nvml, code_dir, times, lambda: bool(stopped) or stop.is_asked(directory)
-        ).run()
+        return Transition(entry.directory, entry.data_dir, entry.order, entry.by, nvml, code_dir, times, entry.cancelled).run()
     finally:
         nvml.close()
 

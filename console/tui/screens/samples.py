@@ -1,6 +1,7 @@
 """The answers, read while they are being generated: the cheapest look at whether five hours are well spent."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 from textual.binding import Binding, BindingType
@@ -158,7 +159,8 @@ class SamplesScreen(Card[None]):
 
     def _look(self, direction: str, offset: int | None) -> None:
         self._asking = True
-        self.run_worker(self._read(self._which, direction, offset), group="sample", exclusive=True, exit_on_error=False)
+        look = partial(self._read, self._which, direction, offset)  # no coroutine yet: one that a later look ends first is never begun
+        self.run_worker(look, group="sample", exclusive=True, exit_on_error=False)
 
     async def _read(self, which: str, direction: str, offset: int | None) -> None:
         try:

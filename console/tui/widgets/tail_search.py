@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
@@ -49,13 +50,13 @@ class TailSearch:
             self._forget()
             self._view.refresh()
             return
-        self._view.run_worker(self._find(text), name="find", group="find", exclusive=True, exit_on_error=False)
+        self._view.run_worker(partial(self._find, text), name="find", group="find", exclusive=True, exit_on_error=False)
 
     def go(self, step: int) -> None:
         """To the next match: OLDER or NEWER."""
         self.cancel()
         if self.pattern is not None:
-            self._view.run_worker(self._look(step), name="find", group="find", exclusive=True, exit_on_error=False)
+            self._view.run_worker(partial(self._look, step), name="find", group="find", exclusive=True, exit_on_error=False)
 
     def cancel(self) -> None:
         search, self._search = self._search, None
