@@ -124,7 +124,7 @@ def _work(reading: Any, data_dir: str, run: Optional[str], dev: str, skip: List[
         names = found["fds"] + found["task_fds"] + found["maps"]
         listed = named.get(pid, {})
         evidence = ["NVML " + one["kind"] for one in listed.values()][:1] + _evidence(found)
-        held = {index: dict(one, mib=mib_of(listed[index]["bytes"])) for index, one in _by_index(gpus, listed).items()}
+        held = {index: _share(one, listed[index]["bytes"]) for index, one in _by_index(gpus, listed).items()}
         if pid in registered:
             evidence.append("simulated")
             held = {**_by_index(gpus, registered[pid]), **held}
@@ -149,6 +149,12 @@ def _named(gpus: List[Dict[str, Any]]) -> Dict[int, Dict[int, Dict[str, Any]]]:
         for one in gpu["procs"] if isinstance(gpu.get("procs"), list) else []:
             named.setdefault(one["pid"], {})[gpu["index"]] = one
     return named
+
+
+def _share(gpu: Dict[str, Any], size: Any) -> Dict[str, Any]:
+    """What the driver lists of a process on a GPU. ``untold``: it does not tell how much, as in some containers."""
+    mib = mib_of(size)
+    return dict(gpu, mib=mib) if mib is not None else dict(gpu, mib=None, untold=True)
 
 
 def _by_index(gpus: List[Dict[str, Any]], indices: Any) -> Dict[int, Dict[str, Any]]:

@@ -38,8 +38,9 @@ def look(plan: Plan, service: Optional[Dict[str, Any]], found: Dict[str, Any]) -
     told = [*filter(None, [free.unheld(unheld), *map(_unread, cards), found["failed"]])]
     if told:
         return Word("; ".join(told), transition.EXIT_CANNOT_TELL, sum(size for _, size in sizes), unheld)
-    if not found["complete"]:
-        return Word("nobody else that is visible from here is on the GPUs: %s" % "; ".join(found["notes"]), 0)
+    blind = [*([] if found["complete"] else found["notes"]), *filter(None, (_untold(card, found["rows"]) for card in cards))]
+    if blind:
+        return Word("nobody else that is visible from here is on the GPUs: %s" % "; ".join(blind), 0)
     return Word("nobody else is on the GPUs", 0)
 
 
@@ -74,9 +75,15 @@ def _unread(card: Dict[str, Any]) -> str:
     return "" if isinstance(card["used_bytes"], int) else "GPU %s: its memory cannot be read" % card["index"]
 
 
+def _untold(card: Dict[str, Any], rows: List[Row]) -> str:
+    """Whose share of a card the driver lists and does not tell: then nothing can be weighed."""
+    pids = [str(row["pid"]) for row in rows for one in row["gpus"] if one["uuid"] == card["uuid"] and one.get("untold")]
+    return "GPU %s: the driver does not tell how much process %s holds" % (card["index"], ", ".join(pids[:8])) if pids else ""
+
+
 def _unaccounted_bytes(card: Dict[str, Any], rows: List[Row]) -> int:
-    """What a card holds that no process which is seen here accounts for; 0 too where it cannot be read."""
-    if _unread(card):
+    """What a card holds that no process which is seen here accounts for; 0 too where it cannot be told."""
+    if _unread(card) or _untold(card, rows):
         return 0
     counted = [row for row in rows if not row["daemon"]]  # a daemon has no memory worth speaking of
     mine = [one["mib"] for row in counted for one in row["gpus"] if one["uuid"] == card["uuid"] and isinstance(one["mib"], int)]

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import nvml_fakes
 import pytest
 from transition_runs import TIMES, Way
 
@@ -22,6 +23,7 @@ def found(used_mib: int, held_mib: "int | None", **fields: Any) -> dict[str, Any
         "any_gpu": False,
         "manager": SERVE,
         "ending": False,
+        "pid": 7,
     }
     row["gpus"] = [{"uuid": "GPU-1", "index": 0, "mib": held_mib}]
     card = {"index": 0, "uuid": "GPU-1", "used_bytes": used_mib * free.MIB, "listed": True}
@@ -47,6 +49,24 @@ def found(used_mib: int, held_mib: "int | None", **fields: Any) -> dict[str, Any
 def test_memory_is_weighed_against_who_is_seen(look: dict[str, Any], code: int, says: str) -> None:
     word = transition_holders.look(PLAN, SERVE, look)
     assert word.exit_code == code and says in word.line
+
+
+def test_a_share_that_the_driver_does_not_tell_is_not_called_nobodys() -> None:
+    look = found(72541, 1)
+    look["rows"][0]["gpus"][0].update(mib=None, untold=True)
+    word = transition_holders.look(PLAN, SERVE, look)
+    told = "nobody else that is visible from here is on the GPUs: GPU 0: the driver does not tell how much process 7 holds"
+    assert (word.exit_code, word.line) == (0, told)
+    del look["rows"][0]["gpus"][0]["untold"]  # it only has the device open, as a worker has those of the others
+    assert transition_holders.look(PLAN, SERVE, look).line == "72,541 MiB on GPU 0 that no process seen here holds"
+
+
+def test_what_the_driver_lists_without_a_size_is_marked(way: Way) -> None:
+    (pid,) = way.box.hold(gpus="2")
+    nvml_fakes.without(way.box.state, f"hold {pid}")
+    way.box.order(f"rows 2 {pid} {(1 << 64) - 1}")  # NVML_VALUE_NOT_AVAILABLE
+    (row,) = [one for one in way.box.plan()["rows"] if one["pid"] == pid]
+    assert row["gpus"] == [{"uuid": "GPU-SIMULATED-0002", "index": 2, "mib": None, "untold": True}]
 
 
 def test_no_daemon_accounts_for_memory() -> None:
