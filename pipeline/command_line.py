@@ -83,7 +83,9 @@ def _at_least_one(text: str) -> int:
 
 def _run(arguments: argparse.Namespace) -> None:
     if os.environ.get(ENV_HOME):  # only the rehearsal's own processes have it
-        importlib.import_module("pipeline.rehearsal.hooks").stage_started(arguments.stage)
+        importlib.import_module("pipeline.rehearsal.hooks").stage_started(
+            arguments.stage, transition.needs_gpus(arguments.stage) and not getattr(arguments, "verify", False)
+        )
     run_directory = os.path.abspath(arguments.run)
     if not os.path.isdir(run_directory):
         raise UserError(f"{run_directory}: no such run directory; --run names the directory that holds the run's settings.toml")

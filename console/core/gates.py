@@ -20,10 +20,10 @@ _HELD_BYTES = 1 << 30
 """A GPU with more than that in use is held by something: the driver and a desktop need less."""
 
 
-def start(view: "HostView | None", name: str, resolved: dict[str, Any], gpus_overridden: bool = False) -> str | None:
+def start(view: "HostView | None", name: str, resolved: dict[str, Any], gpus_apart: bool = False) -> str | None:
     """Why this stage cannot be started, whoever asks; None when it can. ``resolved``: the run's settings by section, {} when not known.
 
-    ``gpus_overridden``: whoever holds the GPUs is no reason; the host's gate names them all the same, and logs it.
+    ``gpus_apart``: whoever holds the GPUs is no reason: it needs none this time, or the host's gate lets it through, and logs who.
     What else is wrong with its input, a person can go past with a reason: ``doubt``.
     """
     stage = STAGES[name]
@@ -33,9 +33,9 @@ def start(view: "HostView | None", name: str, resolved: dict[str, Any], gpus_ove
         return "the host has not told how the stages stand"
     if _is_live(view, name):
         return f"{name} runs already"
-    if not gpus_overridden and (busy := in_the_way(view, name)):
+    if not gpus_apart and (busy := in_the_way(view, name)):
         return f"{name} needs all GPUs, and {busy} holds them: stop {busy} first"
-    if stage.gpus == ALL_GPUS and not gpus_overridden and (reason := held_by_server(view)):
+    if stage.gpus == ALL_GPUS and not gpus_apart and (reason := held_by_server(view)):
         return reason
     if stage.gpus == THROUGH_SERVER and (reason := cannot_answer(view, resolved)):
         return reason

@@ -42,7 +42,8 @@ async def _run(arguments: argparse.Namespace, host: Host, wanted: Wanted | None,
             if not interpreter:
                 await no_interpreter(session, arguments, host)
             resolved = _resolved(copy, wanted)
-            await starting.check(session, name, run, stage, resolved, gpus_overridden=bool(order.override_gpus))
+            apart = bool(order.override_gpus) or not transition.needs_gpus(stage, order.args)
+            await starting.check(session, name, run, stage, resolved, gpus_apart=apart)
             if not (arguments.override or arguments.verify):
                 starting.check_sources(session, name, run, stage, resolved)
             if wanted is not None:

@@ -12,13 +12,13 @@ RELEASE_S = 20.0
 """So long after its end a server of ours may still be in the host's list, or its memory in the readings."""
 
 
-async def check(session: Session, host: str, run: str, stage: str, resolved: dict[str, Any], gpus_overridden: bool = False) -> None:
+async def check(session: Session, host: str, run: str, stage: str, resolved: dict[str, Any], gpus_apart: bool = False) -> None:
     """Raises UserError with the reason why the stage cannot start, as the console gives it; CannotTellError where the host does not tell
     which servers it runs; RemoteError. The session has a frame about the run. ``resolved``: the run's settings by section.
-    ``gpus_overridden``: who holds the GPUs is left to the host's gate, which logs it.
+    ``gpus_apart``: who holds the GPUs is no reason here: the stage needs none this time, or the host's gate lets it through and logs it.
     """
-    if gpus_overridden:
-        return _raise(host, run, stage, gates.start(session.store.view, stage, resolved, gpus_overridden=True))
+    if gpus_apart:
+        return _raise(host, run, stage, gates.start(session.store.view, stage, resolved, gpus_apart=True))
     if STAGES[stage].gpus == gates.ALL_GPUS and not await session.until(lambda: _servers_told(session), FRAME_S):
         raise CannotTellError(f"{host}: which servers run there was not told within {FRAME_S:.0f} s, so one may hold the GPUs")
     reason = gates.start(session.store.view, stage, resolved)

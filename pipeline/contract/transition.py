@@ -52,9 +52,11 @@ BROKEN = "broken"
 EXIT_DONE, EXIT_FAILED, EXIT_USAGE, EXIT_CANNOT_TELL = 0, 1, 2, 3
 
 
-def needs_gpus(stage: str) -> bool:
-    """Whether GPUs must be verified free before a stage starts: not for one that works through the server."""
-    return STAGES[stage].gpus in ("all", "some")
+def needs_gpus(stage: str, args: Any = ()) -> bool:
+    """Whether GPUs must be verified free before a stage starts: not for one that works through the server, nor with ``--verify``, which
+    only reads files again. ``args``: its command line, as far as it is known.
+    """
+    return STAGES[stage].gpus in ("all", "some") and not (isinstance(args, (list, tuple)) and "--verify" in args)
 
 
 def resumes_at(stopped_at: str, alert: str) -> str:

@@ -123,6 +123,8 @@ def _live(data_dir: str, run: str, stage: str, what: Dict[str, Any]) -> Optional
     if view is None or view["state"] not in LIVE_STATES:
         return None
     spec = read_json(os.path.join(layout.attempt_dir(directory, stage, view["attempt"]), layout.SPEC)) or {}
+    if not transition.needs_gpus(stage, spec.get("args")):
+        return None
     told = spec.get("gpus")
     theirs: Dict[str, Any] = told if isinstance(told, dict) else {}
     if _none_here(theirs):

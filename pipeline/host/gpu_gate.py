@@ -104,7 +104,7 @@ def asked(request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
     Raises RequestError.
     """
     stage, gpus = request.get("stage"), request.get("gpus")
-    if not isinstance(stage, str) or stage not in STAGES or not transition.needs_gpus(stage):
+    if not isinstance(stage, str) or stage not in STAGES or not transition.needs_gpus(stage, request.get("args")):
         return None
     override = request.get("override")
     if override is not None and not (isinstance(override, str) and override.strip()):

@@ -9,7 +9,6 @@ from contextlib import suppress
 from pipeline.contract import layout, rehearsal
 from pipeline.contract.clock import boot_s
 from pipeline.contract.files import read_json
-from pipeline.contract.stages import STAGES
 from pipeline.contract.telemetry import LOADING, STEADY
 from pipeline.host import procs
 from pipeline.rehearsal import sim_gpus
@@ -24,18 +23,17 @@ CONTEXT_MIB = 612
 """A CUDA context and nothing else."""
 
 
-def stage_started(stage: str) -> None:
+def stage_started(stage: str, on_gpus: bool) -> None:
     """Call at the start of a stage process. Does nothing but on a rehearsal host."""
     home = os.environ.get(rehearsal.ENV_HOME)
     if home:
-        threading.Thread(target=_follow, args=(home, stage), name=f"rehearsal-{stage}", daemon=True).start()
+        threading.Thread(target=_follow, args=(home, stage, on_gpus), name=f"rehearsal-{stage}", daemon=True).start()
 
 
-def _follow(home: str, stage: str) -> None:
+def _follow(home: str, stage: str, on_gpus: bool) -> None:
     """Look at the stage's own progress for as long as the process lives."""
     faults = StageFaults(home, stage)
     gpus = os.environ.get(rehearsal.ENV_GPUS) or rehearsal.gpus_file(home)
-    on_gpus = STAGES[stage].gpus == "all"
     began = boot_s()
     held: str | None = None
     held_s = float("-inf")

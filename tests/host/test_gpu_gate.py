@@ -15,7 +15,7 @@ from host_jobs import sleeper
 from host_launches import RUN, Host, wait_for
 
 from pipeline.contract import layout
-from pipeline.host import gpu_gate
+from pipeline.host import gpu_claim, gpu_gate
 from pipeline.host.nvml_session import Session
 from pipeline.rehearsal import sim_gpus
 
@@ -100,6 +100,14 @@ def test_a_holder_is_named_and_nothing_is_claimed(start: Start, host: Host, hold
     error = start().refused("launch", **request(host))
     assert error["kind"] == "gpus" and f"held by {holder.pid} sleep 600" in error["message"] and "GPU 5 NOT FREE" in error["message"]
     assert claimed(host) == [] and audit(host) == [] and host.lines("pids") == []
+
+
+def test_reading_files_again_needs_no_gpu_and_keeps_none(start: Start, host: Host, holder: "subprocess.Popen[bytes]") -> None:
+    agent, verify = start(), request(host, args=["--verify"])
+    assert agent.ask("launch", **verify)["state"] == "RUNNING" and "gpus" not in spec(host, verify["attempt"])
+    what = {"wanted": [], "override": None}
+    assert list(gpu_claim.takers(str(host.data_dir), what)) == [], "nor does it stand in the way of one that needs them"
+    assert [one["what"] for one in audit(host)] == ["launch"]
 
 
 def test_an_override_needs_a_reason_and_is_in_the_log_and_the_spec(start: Start, host: Host, holder: "subprocess.Popen[bytes]") -> None:

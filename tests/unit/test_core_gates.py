@@ -55,7 +55,7 @@ def test_the_stage_in_the_way_is_named_apart_from_the_words() -> None:
     held = view({"serve": telemetry.RUNNING}, gpus=idle)
     assert gates.in_the_way(held, "extract") == "serve"
     assert gates.start(held, "extract", {}) == "extract needs all GPUs, and serve holds them: stop serve first"
-    assert gates.start(held, "extract", {}, gpus_overridden=True) is None, "then the host's gate decides, which logs it"
+    assert gates.start(held, "extract", {}, gpus_apart=True) is None, "then the host's gate decides, which logs it"
     assert gates.in_the_way(held, "vocab") is None, "it needs none"
     assert gates.in_the_way(held, "serve") is None, "it is no other one"
     assert gates.in_the_way(view({"serve": telemetry.STOPPED}, gpus=idle), "extract") is None
@@ -65,10 +65,10 @@ async def test_who_holds_the_gpus_is_no_reason_here_once_that_is_overridden() ->
     foreign = {"pid": 9, "engine": "vllm", "port": 8000, "user": "root", "ours": None, "how_to_stop": "kill 9"}
     busy = view({"serve": telemetry.RUNNING}, servers=[foreign])
     session: Any = SimpleNamespace(store=SimpleNamespace(view=busy))
-    await starting.check(session, "gpu-box", "r", "extract", {}, gpus_overridden=True)
+    await starting.check(session, "gpu-box", "r", "extract", {}, gpus_apart=True)
     session.store.view = view({"prepare": telemetry.RUNNING})
     with pytest.raises(UserError, match="extract of run r on gpu-box was not started: prepare still writes what extract reads"):
-        await starting.check(session, "gpu-box", "r", "extract", {}, gpus_overridden=True)
+        await starting.check(session, "gpu-box", "r", "extract", {}, gpus_apart=True)
 
 
 def test_a_way_to_stop_names_the_host_as_it_is_known_here() -> None:
