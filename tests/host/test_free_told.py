@@ -110,8 +110,9 @@ def test_another_script_of_the_same_interpreter_is_another_program(when: str, bo
     real = audit.append
 
     def change(*_: Any) -> None:
-        os.kill(pid, signal.SIGUSR1)
-        wait_for((box.root / "other").exists, "the other script")
+        if not (box.root / "other").exists():  # once: the outcome is written to the audit too, and the other script has no handler
+            os.kill(pid, signal.SIGUSR1)
+            wait_for((box.root / "other").exists, "the other script")
 
     if when == "before the action":
         change()
