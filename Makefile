@@ -11,7 +11,7 @@ demo: $(VENV)/.setup-rehearsal
 	$(BIN)/eaglewatch rehearse --fresh
 
 test: lint
-	NO_SKIPS=1 $(BIN)/pytest -n 4 --dist loadgroup
+	NO_SKIPS=1 $(BIN)/pytest -n 4 --dist loadgroup --reruns 1
 
 # serve and generate against the real vLLM on this machine's CPU: 3.7 GB and some minutes more, so no part of make test.
 test-vllm: $(VLLM_VENV)/.setup
