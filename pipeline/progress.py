@@ -5,6 +5,7 @@ Fields of the file:
 - ``phase`` (loading, steady, verifying, finishing) and ``phase_boot_s``, when it began;
 - ``unit``, ``done``, ``total``, ``tokens``, ``total_tokens``, ``bytes``, ``total_bytes``, ``verified``, ``bad``, ``note``;
 - ``load_done`` of ``load_total`` weights (serve: shards) loaded; ``verify_total``: files that are to be re-read;
+- ``pause``: what it does instead of units for a while (a checkpoint, an evaluation, an upload); empty or absent: nothing;
 - ``held_out_total``: how many of ``total`` are held out for the evaluation;
 - ``resumed_done``, ``resumed_tokens``: finished by earlier attempts, and counted in done and tokens;
 - ``first_boot_s``, ``first_done``, ``first_tokens``: at the first unit of this attempt, where its rates start;

@@ -10,9 +10,10 @@ from console.core.reading import Reading
 from console.core.servers import Server
 from console.core.store import Store
 from console.core.views import Gpu, GpuProcess, HostView
-from console.headless import outcome
+from console.headless import outcome, time_left
 from console.headless.lines import LinkNow, done_words, fact_words, gpu_summary, gpu_words, link_json, state_words
-from pipeline.contract import transition
+from pipeline.contract import telemetry, transition
+from pipeline.contract.stages import STAGES
 
 _METRICS = ("total_bytes", "used_bytes", "reserved_bytes", "util_pct", "power_w", "temp_c", "sm_mhz")
 _SHOWN_HOLDERS, _NAME_CHARS = 3, 40
@@ -31,7 +32,7 @@ def table(store: Store, host: str, link: LinkNow, runs: list[str]) -> list[str]:
     rows.append(_disk(view, link))
     if view.run is not None:
         rows.append(f"run {view.run.name}" + ("" if view.run.exists else ": no such run on this host"))
-        for stage, words, facts in _stages(store):
+        for stage, words, facts in _stages(store, link):
             rows += [f"  {stage}  {words}", *(f"      {fact}" for fact in facts)]
         rows += ["  nothing of it was launched yet"] if view.run.exists and view.stages == {} else []
     rows += _servers(view, host)
@@ -62,7 +63,7 @@ def line(store: Store, host: str, link: LinkNow) -> str:
     if view is None:
         return f"{mark}{host}  {link.words}"
     parts = [gpu_words(gpu_summary(view, link.frame_age_s)), _disk(view, link)]
-    parts += [f"{stage} {words}" for stage, words, _ in _stages(store)]
+    parts += [f"{stage} {words}" for stage, words, _ in _stages(store, link)]
     return f"{mark}{_target(view, host)}  {'  '.join(parts)}  {link.words}"
 
 
@@ -134,7 +135,7 @@ def _holders(gpu: Gpu, view: HostView) -> str:
     return ", ".join(shown) + (f" and {more} more" if more > 0 else "") if shown else "nobody listed"
 
 
-def _stages(store: Store) -> list[tuple[str, str, list[str]]]:
+def _stages(store: Store, link: LinkNow) -> list[tuple[str, str, list[str]]]:
     """(stage, how it stands, what else it has counted)."""
     view = store.view
     rows = []
@@ -142,6 +143,7 @@ def _stages(store: Store) -> list[tuple[str, str, list[str]]]:
         progress = one.progress
         parts = [f"{state_words(one)} {done_words(one)}".rstrip()]
         parts += [progress.note] if progress and one.live and progress.note else []
+        parts += [time_left.line(store, one, link)] if progress and one.state == telemetry.RUNNING and not STAGES[stage].service else []
         why = one.why or (one.outdated if one.done else "")
         late = one.refused
         refused = [f"its last launch was refused: {late.why or outcome.words(late)}"] if late else []

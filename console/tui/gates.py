@@ -159,6 +159,12 @@ def dependents(name: str) -> list[str]:
     return [one for one in STAGES if one in found and one != name]
 
 
+def dump(state: ConsoleState) -> str | None:
+    """Why no stacks can be dumped: it signals processes, so it is for whoever has control."""
+    live = state.attempt is not None and state.attempt.live
+    return act(state) or (None if live else "the stage that is looked at does not run")
+
+
 def take_over(state: ConsoleState) -> str | None:
     if state.read_only:
         return _ONLY_LOOKS
@@ -183,6 +189,23 @@ def samples(state: ConsoleState) -> str | None:
 
 def match(state: ConsoleState) -> str | None:
     return None if state.pattern else "nothing is searched for; / finds"
+
+
+def log(state: ConsoleState) -> str | None:
+    return None if state.log_source is not None else "no log is followed yet"
+
+
+def asks(state: ConsoleState) -> str | None:
+    """What the host is asked for needs a link."""
+    return None if state.current else f"the link is {state.link.word if state.link else 'not there yet'}: the host cannot be asked"
+
+
+def test_alert(state: ConsoleState) -> str | None:
+    if reason := act(state):
+        return reason
+    from console.core import alerting
+
+    return None if alerting.ways(state.resolved) else alerting.NONE
 
 
 def open_run(state: ConsoleState) -> str | None:

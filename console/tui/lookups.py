@@ -2,11 +2,16 @@
 
 from typing import TYPE_CHECKING, Any
 
+from console.tui.messages import Problem, Said
 from console.tui.state import ConsoleState, RunSettings
 from console.tui.tasks import Tasks
 
 if TYPE_CHECKING:
+    from console.headless.dumping import Dump
     from console.tui.wire import Interpreter, Opened, ScreenSession
+
+COUNTED = "extract"
+"""The stage that writes a file a sample, and keeps a ledger."""
 
 
 class Lookups:
@@ -51,6 +56,29 @@ class Lookups:
         reply = await self._link.request("read", run=self.state.run, what="provenance", stage=stage, attempt=attempt)
         value = reply.get("value")
         return value if isinstance(value, dict) else {}
+
+    async def curve(self, stage: str, attempt: str) -> dict[str, Any]:
+        """How far an attempt was, and how much GPU memory was held, over its whole time: ``ATTEMPT/curve.json``."""
+        reply = await self._link.request("read", run=self.state.run, what="curve", stage=stage, attempt=attempt)
+        value = reply.get("value")
+        return value if isinstance(value, dict) else {}
+
+    async def dump(self, stage: str, attempt: str) -> "Dump":
+        """Have the stacks of its processes dumped. Nothing is ended."""
+        work = self._wire.dumping.ask(self._session, self.state.host, self.state.run, stage, attempt)
+        return await self._tasks.busy(f"dumping the stacks of {stage}", work)
+
+    def count_files(self) -> None:
+        """Have every file of the run's extraction counted and held against its ledger; what came of it is told when it is done."""
+        self._tasks.spawn(self._count_files(str(self.state.run)), "counting the files")
+
+    async def _count_files(self, run: str) -> None:
+        self._tasks.post(Said(f"counting every file of {COUNTED} of {run}: that goes on beside, and is told when it is done"))
+        found = await self._wire.full_count(self._session, run, COUNTED)
+        if found.agrees:
+            self._tasks.post(Said(found.lines()[0]))
+        else:
+            self._tasks.post(Problem(f"{COUNTED} of {run}, counted", "\n".join(found.lines())))
 
     def held_line(self, error: Exception) -> str:
         """What the host's gate said of the GPUs, when that is why a stage was not started; else empty."""

@@ -64,11 +64,14 @@ class Signals(NamedTuple):
     """Empty: not told."""
     phase_boot_s: Optional[float] = None
     live: bool = True
+    units: bool = True
+    """False: once it is loaded it owes nobody a unit (a service), so that no clock runs."""
     pause: str = ""
     """What the job announced that it does instead of units; empty: nothing."""
     waits: str = ""
     """What it says that it waits for."""
     done: Optional[int] = None
+    """Units finished; while verifying: units verified, with ``total`` to match."""
     total: Optional[int] = None
     tokens: Optional[int] = None
     last_boot_s: Optional[float] = None
@@ -77,6 +80,7 @@ class Signals(NamedTuple):
     bytes: Optional[int] = None
     load_done: Optional[int] = None
     """Weights or shards loaded."""
+    load_total: Optional[int] = None
     states: Optional[Dict[str, int]] = None
     """Process states of the whole tree, e.g. {"S": 8, "D": 1}."""
     tree_boot_s: Optional[float] = None

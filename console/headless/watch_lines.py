@@ -1,0 +1,169 @@
+"""A watched directory in one line, and as an object: what was counted, how fast, until when, stalled or not, what the log says."""
+
+import time
+from typing import Any
+
+from console.core import clocks, fmt, watched
+from console.core.attempt import Attempt
+from console.core.store import Store
+from console.headless.lines import LinkNow, gpu_summary, gpu_words, link_json
+from pipeline.contract.signals import AMBER, NO_DATA, RED
+from pipeline.contract.stages import WATCH
+
+_ALARMS = 3
+
+
+def line(store: Store, attempt: Attempt | None, link: LinkNow, total: int) -> str:
+    """Its parts are two blanks apart; what can be old has its age."""
+    view = store.view
+    mark = ["SIMULATED"] if store.simulated else []
+    if view is None or attempt is None or attempt.progress is None:
+        return "  ".join([*mark, "watch", "nothing told yet", link.words])
+    progress, files = attempt.progress, attempt.directory
+    age_s = link.frame_age_s
+    parts = [*mark, word(store, attempt, link), progress.note]
+    if progress.load_done is not None:
+        parts.append(f"{fmt.share(progress.load_done, progress.load_total)} weights, by the log")
+    if files is not None:
+        parts += [
+            f"{fmt.share(files.files, total)} files",
+            fmt.size(files.bytes),
+            f"counted {fmt.age(view.age_s(files.boot_s, age_s))} ago",
+        ]
+        if files.newest_boot_s is not None:
+            parts.append(f"newest {fmt.age(view.age_s(files.newest_boot_s, age_s))} ago")
+    parts.append(speed(store, attempt))
+    parts.append(left(store, attempt, age_s))
+    verdict = store.verdict(attempt, age_s)
+    parts.append(f"{verdict.level}: {verdict.line}" if verdict.line else verdict.level)
+    parts += alarms(store, attempt, age_s)
+    parts += [f"{fact.label}: {fact.text}" for fact in progress.facts]
+    parts.append(log(store, attempt, age_s))
+    parts.append(gpu_words(gpu_summary(view, age_s)))
+    disk = view.output_disk
+    if disk is not None:
+        parts.append(f"disk {fmt.size(disk.free_bytes.value) if disk.free_bytes.known else disk.free_bytes.why} free there")
+    return "  ".join([part for part in parts if part] + [link.words])
+
+
+def word(store: Store, attempt: Attempt, link: LinkNow) -> str:
+    """How it stands: never "failed", since nobody here saw how it ended."""
+    if attempt.live:
+        verdict = store.verdict(attempt, link.frame_age_s)
+        phase = attempt.progress.phase.upper() if attempt.progress else ""
+        phase = verdict.level if verdict.severity in (AMBER, RED) else phase
+        return f"watch {phase}" + (f", pid {attempt.pid} lives" if attempt.pid is not None else "")
+    return f"watch ENDED, {attempt.why}" if attempt.ended else f"watch {attempt.state}"
+
+
+def speed(store: Store, attempt: Attempt) -> str:
+    """Files a second now and in the mean, bytes with them; empty before anything was made."""
+    now, mean = store.rate_now(attempt), store.rate_mean(attempt)
+    files, words = attempt.directory, []
+    each = files.bytes / files.files if files and files.bytes is not None and files.files else None
+    for name, rate in (("now", now), ("mean", mean)):
+        if rate.units_per_s is not None:
+            size = f" {fmt.size(rate.units_per_s * each)}/s" if each else ""
+            words.append(f"{name} {fmt.rate(rate.units_per_s)}/s{size}")
+    return " ".join(words) if attempt.live else ""
+
+
+def left(store: Store, attempt: Attempt, age_s: float | None) -> str:
+    """``ETA 17:40 (17:25 to 18:10), 3 h 5 min``, or why there is none."""
+    if not attempt.live:
+        return ""
+    eta, now_s, progress = store.eta(attempt), time.time(), attempt.progress
+    if progress and progress.done is not None and progress.total is not None and progress.done >= progress.total:
+        return "all are there"
+    if eta.seconds is None:
+        return f"ETA - ({eta.why})"
+    shown = store.done_at(attempt, now_s, age_s or 0.0)
+    offset_s = time.localtime(now_s).tm_gmtoff
+    words = fmt.duration(max(eta.seconds - (age_s or 0.0), 0.0))
+    if shown is None:
+        return f"ETA {words}"
+    times = [None if one is None else clocks.clock(one, offset_s, now_s) for one in (shown.end_s, shown.low_s, shown.high_s)]
+    span = f" ({times[1]} to {times[2]})" if times[1] and times[2] else ""
+    return f"ETA {times[0]}{span}, {words}"
+
+
+def alarms(store: Store, attempt: Attempt, age_s: float | None) -> list[str]:
+    """Trouble that the log told, the newest of each kind."""
+    lookout, view = attempt.lookout, store.view
+    if lookout is None or view is None:
+        return []
+    newest = sorted(lookout.alarms, key=lambda one: one.boot_s or 0.0, reverse=True)[:_ALARMS]
+    rows = []
+    for one in newest:
+        times = f", {fmt.count(one.count)} times" if one.count > 1 else ""
+        who = f" {one.worker}" if one.worker else ""
+        rows.append(f"ALARM {one.kind}{who}{times}, {fmt.age(view.age_s(one.boot_s, age_s))} ago: {one.line}")
+    return rows
+
+
+def log(store: Store, attempt: Attempt, age_s: float | None) -> str:
+    view = store.view
+    if attempt.log_bytes is None or view is None:
+        return ""
+    return f"log {fmt.size(attempt.log_bytes)}, quiet for {fmt.age(view.age_s(attempt.log_boot_s, age_s))}"
+
+
+def as_json(store: Store, attempt: Attempt | None, link: LinkNow, names: dict[str, Any]) -> dict[str, Any]:
+    """For programs. Ages in seconds; unknown is null."""
+    view = store.view
+    value: dict[str, Any] = {"type": "watch", "simulated": store.simulated, **names, "link": link_json(link)}
+    if view is None or attempt is None or attempt.progress is None:
+        return {**value, "state": None}
+    progress, files, age_s = attempt.progress, attempt.directory, link.frame_age_s
+    verdict, eta = store.verdict(attempt, age_s), store.eta(attempt)
+    now, mean = store.rate_now(attempt), store.rate_mean(attempt)
+    lookout = attempt.lookout
+    return {
+        **value,
+        "state": attempt.state,
+        "why": attempt.why,
+        "phase": progress.phase,
+        "note": progress.note or None,
+        "files": files.files if files else None,
+        "bytes": files.bytes if files else None,
+        "files_before": progress.resumed_done,
+        "count_age_s": _age(view.age_s(files.boot_s, age_s)) if files else None,
+        "newest_file_age_s": _age(view.age_s(files.newest_boot_s, age_s)) if files else None,
+        "load_done": progress.load_done,
+        "load_total": progress.load_total,
+        "files_per_s": now.units_per_s,
+        "mean_files_per_s": mean.units_per_s,
+        "eta_s": _age(eta.seconds),
+        "eta_low_s": _age(eta.low_s),
+        "eta_high_s": _age(eta.high_s),
+        "eta_why": eta.why or None,
+        "level": verdict.level,
+        "severity": verdict.severity,
+        "line": verdict.line,
+        "gap_s": None if verdict.level == NO_DATA else _age(verdict.gap_s),
+        "facts": [[fact.label, fact.text, fact.level] for fact in progress.facts],
+        "log_bytes": attempt.log_bytes,
+        "log_quiet_s": _age(view.age_s(attempt.log_boot_s, age_s)),
+        "alarms": [{"kind": one.kind, "count": one.count, "worker": one.worker, "line": one.line} for one in lookout.alarms]
+        if lookout
+        else [],
+    }
+
+
+def names(host: str, directory: str, total: int, pid: int | None) -> dict[str, Any]:
+    return {"host": host, "stage": WATCH, "dir": directory, "total": total, "pid": pid}
+
+
+def ended(end: str, attempt: Attempt | None, total: int) -> str:
+    """How the watch ended, one line."""
+    files = attempt.directory if attempt else None
+    there = fmt.share(files.files if files else None, total)
+    if end == watched.REACHED:
+        return f"{there} files are there, {fmt.size(files.bytes if files else None)}, counted twice"
+    if end == watched.GONE:
+        return f"{there} files are there, and {attempt.why if attempt else 'the process has gone'}"
+    return "the directory has gone"
+
+
+def _age(value: float | None) -> float | None:
+    return None if value is None else round(value, 3)
