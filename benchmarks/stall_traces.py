@@ -78,7 +78,8 @@ def faulty(seed: int, fault: str) -> Trace:
     trace = healthy(seed)
     draw = random.Random(f"{seed} {fault}")
     trace.fault = fault
-    begins_s = 300.0 if fault == LOAD_DEADLOCK else trace.units_s[_AFTER_UNITS]
+    known_s = max(trace.units_s[_AFTER_UNITS], trace.units_s[0] + _AFTER_UNITS * STEP_S)  # units between two looks are one
+    begins_s = 300.0 if fault == LOAD_DEADLOCK else known_s
     trace.fault_s = draw.uniform(begins_s, LOAD_S if fault == LOAD_DEADLOCK else max(begins_s, 3 * 3600.0))
     trace.units_s = [unit_s for unit_s in trace.units_s if unit_s <= trace.fault_s]
     trace.end_s = trace.fault_s + 1900.0

@@ -17,6 +17,9 @@ STEP_S = 3.5
 _SPIN_LONGER = 2.0
 """Than the longest spin that this run came out of by itself."""
 
+_BUSY_RED = 3.0
+"""Times the limit of amber. Twice called 20 of 10,000 healthy runs stalled: single units that took an hour (median gap 60 s)."""
+
 
 class Limits(NamedTuple):
     """Seconds without a unit, all of them watched, at which each level begins. None: that level cannot begin now."""
@@ -63,6 +66,6 @@ def limits(phase: str, gaps: GapStats, scale: float = 1.0, longest_spin_s: float
         blocked_s=blocked_s,
         blocked_red_s=max(900.0 * scale, 20 * m, 3 * mx),
         busy_s=busy_s,
-        busy_red_s=2 * busy_s,
+        busy_red_s=_BUSY_RED * busy_s,
         least_s=min(quiet_s, idle_s, blocked_s),
     )
