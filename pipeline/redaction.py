@@ -55,7 +55,7 @@ def secret_of(key: str, value: Any) -> str | None:
     parts = value if isinstance(value, list) else [value]
     if any(isinstance(part, str) and _KEY_OPTION in part for part in parts):
         return f"{_KEY_OPTION} in {key}"
-    return key if _NAME.search(key.rpartition(".")[2]) and value != "" else None
+    return key if _NAME.search(key.rpartition(".")[2]) and value not in ("", None) else None
 
 
 def words(command: "list[str] | tuple[str, ...]") -> list[str]:

@@ -29,7 +29,7 @@ def registered(directory: str) -> Iterator[None]:
         yield
         return
     try:
-        file = open(path, "w", encoding="ascii")
+        file = open(path, "wb", buffering=0)  # nothing is left to be written, and to fail, when it is closed
     except OSError:
         yield
         return
@@ -38,8 +38,7 @@ def registered(directory: str) -> Iterator[None]:
         faulthandler.register(signal.SIGUSR1, file=file, all_threads=False, chain=True)
         try:
             with contextlib.suppress(OSError):
-                file.write(layout.stacks_head(me.start_ticks) + "\n")
-                file.flush()
+                file.write(layout.stacks_head(me.start_ticks).encode("ascii") + b"\n")
             yield
         finally:
             with contextlib.suppress(OSError):

@@ -16,6 +16,8 @@ README = "README.txt"
 _SHORTEST_SECRET = 4
 """A shorter word is in every text."""
 _MOST_MEMBER_BYTES = 16 << 20
+_GIVEN = re.compile(rf"(--api-key[\"']?(?:=|,?\s+|&#160;)[\"']?|\bBearer(?:\s+|&#160;))(?!{re.escape(redaction.HIDDEN)})[^\s\"'&<>,]+")
+"""A key on a command line, or in a request, as others' logs have it."""
 
 
 class Part(NamedTuple):
@@ -39,7 +41,7 @@ class Incident:
     def hide(self, secrets: Iterable[str]) -> None:
         """Words that must be nowhere in it; to be told before anything is added."""
         found = {one for one in secrets if len(one) >= _SHORTEST_SECRET}
-        written = {form for one in found for form in (one, json.dumps(one)[1:-1], html.escape(one))}
+        written = {form for one in found for form in _forms(one)}
         self._secrets = sorted(written, key=len, reverse=True)  # one that holds another goes first
 
     def text(self, name: str, text: str, about: str) -> None:
@@ -47,12 +49,17 @@ class Incident:
 
     def json(self, name: str, value: Any, about: str) -> None:
         """``value``: what msgspec can write."""
-        self._add(name, json.dumps(self._walked(msgspec.to_builtins(value)), indent=1, sort_keys=True).encode() + b"\n", about)
+        try:
+            data = json.dumps(self._walked(msgspec.to_builtins(value)), indent=1, sort_keys=True).encode()
+        except RecursionError:
+            self.miss(name, "it is nested too deeply to be written down")
+        else:
+            self._add(name, data + b"\n", about)
 
     def lines(self, name: str, values: Iterable[Any], about: str) -> None:
         """An object a line; ``bytes`` are JSON already."""
         objects = (_decoded(one) if isinstance(one, bytes) else one for one in values)
-        self._add(name, b"".join(json.dumps(self._walked(one)).encode() + b"\n" for one in objects), about)
+        self._add(name, b"".join(self._line(one) + b"\n" for one in objects), about)
 
     def miss(self, what: str, why: str) -> None:
         """What cannot be had, and why."""
@@ -87,10 +94,16 @@ class Incident:
         else:
             self.parts.append(Part(name, data, about))
 
+    def _line(self, value: Any) -> bytes:
+        try:
+            return json.dumps(self._walked(value)).encode()
+        except RecursionError:
+            return b'{"unreadable": "nested too deeply"}'
+
     def _clean(self, text: str) -> str:
         for secret in self._secrets:
             text = text.replace(secret, redaction.HIDDEN)
-        return redaction.without_secrets(text)
+        return _GIVEN.sub(rf"\1{redaction.HIDDEN}", redaction.without_secrets(text))
 
     def _walked(self, value: Any, key: str = "") -> Any:
         """The same without secrets; inside of JSON, where a pattern over its text could tear it."""
@@ -122,6 +135,12 @@ def secrets_of(value: Any, key: str = "") -> set[str]:
 def file_name(host: str, run: str, stamp: str) -> str:
     """``HOST-RUN-20260101-030700Z``, in letters that every file system takes."""
     return "-".join(re.sub(r"[^A-Za-z0-9._-]+", "_", one).strip("_.-")[:80] or "none" for one in (host, run)) + f"-{stamp}"
+
+
+def _forms(secret: str) -> tuple[str, ...]:
+    """As it stands in a text, in JSON, in HTML, and in a picture of the screen."""
+    escaped = html.escape(secret)
+    return secret, json.dumps(secret)[1:-1], escaped, escaped.replace(" ", "&#160;")
 
 
 def _secret_part(word: str, shown: str) -> str:

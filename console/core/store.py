@@ -29,6 +29,8 @@ class Store:
         self.late_frames = 0
         """Frames older than the view; they changed nothing."""
         self._hello = hello or {}
+        self.observes = False
+        """This console watches a directory, of which frames tell."""
         self._meters: dict[tuple[str, str], RateMeter] = {}
         self._etas: dict[tuple[str, str], EtaMeter] = {}
         self._disks: dict[tuple[str, str], DiskMeter] = {}
@@ -40,7 +42,7 @@ class Store:
 
     def fold(self, frame: Any) -> bool:
         """Take a frame; whether it became the view."""
-        view = views.parse(frame)
+        view = views.parse(frame, self.observes)
         if view is None:
             self.bad_frames += 1
             return False

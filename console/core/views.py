@@ -124,8 +124,10 @@ class HostView(msgspec.Struct, frozen=True):
         return max(self.boot_s - fact_boot_s, 0.0) + frame_age_s
 
 
-def parse(frame: Any) -> HostView | None:
-    """The view of a frame; None when it is no object or carries no time, because then nothing in it has an age."""
+def parse(frame: Any, observes: bool = False) -> HostView | None:
+    """The view of a frame; None when it is no object or carries no time, because then nothing in it has an age.
+
+    ``observes``: a directory is watched from here; else none is told of."""
     boot_s = reading.number(frame, "boot_s")
     if boot_s is None:
         return None
@@ -149,7 +151,7 @@ def parse(frame: Any) -> HostView | None:
         nvml=_nvml(reading.mapping(frame, "nvml")),
         gpus=None if gpus is None else tuple(gpu for one in gpus[:_MAX_GPUS] if (gpu := _gpu(one))),
         run=_run(reading.mapping(frame, "run")),
-        stages=_stages(reading.mapping(frame, "stages"), reading.mapping(frame, "observed")),
+        stages=_stages(reading.mapping(frame, "stages"), reading.mapping(frame, "observed") if observes else None),
         servers=parse_servers(reading.sequence(frame, "servers")),
         servers_boot_s=reading.number(frame, "servers_boot_s"),
         servers_unseen=reading.text(frame, "servers_unseen"),

@@ -10,7 +10,7 @@ from console.core.alerting import Sent
 from console.headless import audit, hosts, launching, run_settings
 from console.headless.output import Output, Result
 from console.headless.session import Session
-from pipeline.errors import EXIT_DONE, EXIT_FAILED, UserError
+from pipeline.errors import EXIT_CANNOT_TELL, EXIT_DONE, EXIT_FAILED, UserError
 
 ANSWER_S = 100.0
 """A command gets 30 s, a webhook three tries; the host gives all of it up after 90 s."""
@@ -35,11 +35,17 @@ async def _alert_test(arguments: argparse.Namespace, host: Host, output: Output)
         for one in sent:
             output.data(alerting.line(one))
             output.json({"type": "alert", "how": one.how, "ok": one.ok, "detail": one.detail})
-        code = EXIT_DONE if alerting.delivered(sent) else EXIT_FAILED
+        code = _exit_code(sent)
         output.json(Result(code, session.store.simulated, {}, "" if code == EXIT_DONE else alerting.words(sent)).to_json())
         if not sent:
             output.say(f"eaglewatch: {alerting.words(sent)}")
         return code
+
+
+def _exit_code(sent: tuple[Sent, ...]) -> int:
+    if alerting.delivered(sent):
+        return EXIT_DONE
+    return EXIT_FAILED if not sent or any(one.ok is False for one in sent) else EXIT_CANNOT_TELL
 
 
 async def ask(session: Session, host: str, run: str) -> tuple[Sent, ...]:

@@ -19,17 +19,18 @@ from pipeline.errors import EXIT_CANNOT_TELL, EXIT_DONE
 
 
 def command(arguments: argparse.Namespace, output: Output) -> Coroutine[Any, Any, int]:
-    return _watch(arguments, hosts.find(arguments.host, output), output)
+    wanted = target(arguments)  # before the host is looked for: a rehearsal would be started
+    return _watch(arguments, wanted, hosts.find(arguments.host, output), output)
 
 
 def target(arguments: argparse.Namespace) -> Target:
     return Target(arguments.host, arguments.dir, arguments.total, arguments.pid, arguments.log)
 
 
-async def _watch(arguments: argparse.Namespace, host: Host, output: Output) -> int:
+async def _watch(arguments: argparse.Namespace, wanted: Target, host: Host, output: Output) -> int:
     async with Session(host, output) as session:
         await session.connect()
-        watching = Watching(session, target(arguments))
+        watching = Watching(session, wanted)
         await watching.start()
         for note in watching.notes:
             output.say(f"eaglewatch: {note}")

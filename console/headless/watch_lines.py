@@ -3,8 +3,9 @@
 import time
 from typing import Any
 
-from console.core import clocks, fmt, watched
+from console.core import eta_words, fmt, watched
 from console.core.attempt import Attempt
+from console.core.eta_words import Here
 from console.core.store import Store
 from console.headless.lines import LinkNow, gpu_summary, gpu_words, link_json
 from pipeline.contract.signals import AMBER, NO_DATA, RED
@@ -69,22 +70,18 @@ def speed(store: Store, attempt: Attempt) -> str:
 
 
 def left(store: Store, attempt: Attempt, age_s: float | None) -> str:
-    """``ETA 17:40 (17:25 to 18:10), 3 h 5 min``, or why there is none."""
+    """``ETA 17:40 (17:25-18:10), 3 h 5 min``, or why there is none."""
     if not attempt.live:
         return ""
     eta, now_s, progress = store.eta(attempt), time.time(), attempt.progress
     if progress and progress.done is not None and progress.total is not None and progress.done >= progress.total:
         return "all are there"
     if eta.seconds is None:
-        return f"ETA - ({eta.why})"
-    shown = store.done_at(attempt, now_s, age_s or 0.0)
-    offset_s = time.localtime(now_s).tm_gmtoff
+        return eta_words.paused(eta) or f"ETA - ({eta.why})"
+    host_offset_s = store.view.utc_offset_s if store.view else None
+    done = eta_words.done(store, attempt, Here(now_s, time.localtime(now_s).tm_gmtoff, age_s or 0.0, host_offset_s))
     words = fmt.duration(max(eta.seconds - (age_s or 0.0), 0.0))
-    if shown is None:
-        return f"ETA {words}"
-    times = [None if one is None else clocks.clock(one, offset_s, now_s) for one in (shown.end_s, shown.low_s, shown.high_s)]
-    span = f" ({times[1]} to {times[2]})" if times[1] and times[2] else ""
-    return f"ETA {times[0]}{span}, {words}"
+    return f"ETA {words}" if done is None else f"ETA {done.words}, {words}"
 
 
 def alarms(store: Store, attempt: Attempt, age_s: float | None) -> list[str]:

@@ -17,13 +17,18 @@ ASK_S = 40.0
 
 @dataclass(frozen=True)
 class Target:
-    """What is watched; paths are the host's."""
+    """What is watched; paths are the host's. Raises UserError for one that means nothing there."""
 
     host: str
     directory: str
     total: int
     pid: int | None = None
     log: str | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in (("--dir", self.directory), ("--log", self.log)):
+            if value is not None and not value.startswith(("/", "~/")):
+                raise UserError(f"{name} {value!r}: a path on {self.host}: give an absolute one, or one that begins with ~/")
 
 
 class Watching:
@@ -35,6 +40,7 @@ class Watching:
         self.notes: list[str] = []
         """What the host says that it cannot read."""
         self._session = session
+        session.store.observes = True
         self._asked: Any = None
         self._process: dict[str, Any] | None = None
         self._process_boot_s: float | None = None
@@ -47,10 +53,6 @@ class Watching:
 
     async def start(self) -> None:
         """Name it for the first time. Raises RemoteError: what is not there, or not this user's, is told with the reason."""
-        target = self.target
-        for name, value in (("--dir", target.directory), ("--log", target.log)):
-            if value is not None and not value.startswith(("/", "~/")):
-                raise UserError(f"{name} {value!r}: a path on {target.host}: give an absolute one, or one that begins with ~/")
         await self._ask()
 
     async def keep(self) -> None:

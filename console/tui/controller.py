@@ -134,6 +134,7 @@ class Controller(Lookups, RecordRequests, TransitionRequests):
         state = self.state
         self._ends.keep()
         state.run, state.settings, state.settings_missing, state.looked_at = run, None, False, ""
+        state.dumps = []
         self._keeper.reset()
         self._follower.reset()
         self._absence.reset()

@@ -8,6 +8,7 @@ from console.tui import gates
 from console.tui.bindings import BY_ID
 from console.tui.screens.confirm import ConfirmScreen
 from console.tui.screens.dump import DumpScreen
+from console.tui.screens.evidence import EvidenceScreen
 from console.tui.state import ConsoleState
 
 if TYPE_CHECKING:
@@ -37,10 +38,20 @@ async def dump(app: "ConsoleApp") -> None:
         return
     came = await app.controller.dump(one.stage, one.id)
     keep(state, came)
-    app.push_screen(DumpScreen(state, came))
+
+    def show() -> None:
+        app.push_screen(DumpScreen(state, came))
+
+    if isinstance(app.screen, EvidenceScreen):
+        show()
+    else:  # it took a while: over no dialog that was opened meanwhile
+        app.sheets.add(show)
+        app.tick()
 
 
 def keep(state: ConsoleState, came: "Dump") -> None:
     """For the incident bundle."""
     if came.text:
         state.dumps = [*state.dumps, came.whole][-_MOST_KEPT:]
+        if state.view is not None:
+            state.dumped[came.attempt] = state.view.boot_s

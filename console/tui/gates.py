@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from console.core.transition_next import Next
 
 _ONLY_LOOKS = "--read-only: this console only looks"
+_NO_RUN = "no run is chosen; o opens one"
 
 
 def act(state: ConsoleState) -> str | None:
@@ -25,7 +26,7 @@ def act(state: ConsoleState) -> str | None:
     if not state.current:
         return f"the link is {state.link.word}: what is there now is not known"
     if state.run is None:
-        return "no run is chosen; o opens one"
+        return _NO_RUN
     if state.busy:
         return f"one thing at a time: {state.busy}"
     if not state.in_control:
@@ -198,6 +199,11 @@ def log(state: ConsoleState) -> str | None:
 def asks(state: ConsoleState) -> str | None:
     """What the host is asked for needs a link."""
     return None if state.current else f"the link is {state.link.word if state.link else 'not there yet'}: the host cannot be asked"
+
+
+def run_asks(state: ConsoleState) -> str | None:
+    """What the host is asked of a run needs one."""
+    return asks(state) or (None if state.run else _NO_RUN)
 
 
 def test_alert(state: ConsoleState) -> str | None:

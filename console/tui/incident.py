@@ -56,9 +56,10 @@ async def _offer_dump(app: "ConsoleApp") -> str:
     red = stalled(state)
     if red is None:
         return "none was taken; D on the evidence sheet takes one" if not state.dumps else ""
-    if state.dumps:
-        return ""
     found = health.verdict(state, red)
+    dumped_s, since_s = state.dumped.get(red.id), None if found is None else found.since_boot_s
+    if dumped_s is not None and (since_s is None or dumped_s >= since_s):
+        return ""
     told = "" if found is None else f": {found.line}"
     if why := gates.dump(state):
         return f"{red.stage} is judged red{told}; none was taken, and none can be now: {why}"

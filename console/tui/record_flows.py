@@ -98,7 +98,8 @@ class RecordFlows:
         elif not back.record.lines:
             app.say(f"in the last {LAST_HOURS} h nothing happened in {state.run} on {state.host}")
         else:
-            self.look_back(back)
+            self._again(back)  # the answer took a while: over no dialog that was opened meanwhile
+            app.tick()
 
     def history(self) -> None:
         def opened(one: Past) -> None:

@@ -44,14 +44,17 @@ class RecordRequests:
             back = await self.look_back(absence)
         except StageError as error:
             told = not getattr(error, "unanswered", False)  # an older host program, which keeps no record, is asked once
-        if self.state.run == run:
-            self._absence.asked(told)
-            self._tasks.post(LookedBack(back))
+        finally:  # whatever went wrong: no other sheet opens before it is told
+            if self.state.run == run:
+                self._absence.asked(told)
+                self._tasks.post(LookedBack(back))
 
     async def history(self, run: str | None, stage: str | None) -> "tuple[Past, ...]":
         """Attempts that have ended, the newest first. None: of every run, of every stage."""
         found = past.parse(await self._ask("history", run=run, stage=stage, limit=HISTORY_LINES))
-        return found or ()
+        if found is None:
+            raise StageError(f"the host program of {self.state.host} tells no history")
+        return found
 
     async def events(self, run: str, stage: str, attempt: str) -> list[Any]:
         """Every event that the host kept of an attempt. An action of the host that is not of this run is one of no run."""

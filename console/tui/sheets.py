@@ -21,7 +21,7 @@ class Sheets:
         self._cards: list[Open] = []
 
     def add(self, card: Open) -> None:
-        """It waits until no other is open."""
+        """It waits until no other is open, and nobody types."""
         self._cards.append(card)
 
     def look_back(self, card: Open) -> None:
@@ -38,7 +38,7 @@ class Sheets:
             card()
         elif self._endings.unseen():
             app.flows.ended()
-        elif self._cards:
+        elif self._cards and not self._typing():
             self._cards.pop(0)()
 
     def _typing(self) -> bool:

@@ -71,7 +71,9 @@ class ConsoleState:
     alarms_seen: dict[tuple[str, str], int] = field(default_factory=dict)
     """{(attempt, kind of alarm): how many the operator has seen}."""
     dumps: list[str] = field(default_factory=list)
-    """Stack dumps that this console took, oldest first."""
+    """Stack dumps of this run that this console took, oldest first."""
+    dumped: dict[str, float] = field(default_factory=dict)
+    """{attempt: host time of its newest stack dump}."""
     looking_back: bool = False
     """The host is being asked what happened while nobody looked: until it answers, no sheet opens by itself."""
     looked_back: "LookBack | None" = None

@@ -1,6 +1,7 @@
 """The screen of ``eaglewatch watch``: one directory, the GPUs, and the end of the log. Nothing on the host can be changed from here."""
 
 import asyncio
+import signal
 import time
 from typing import ClassVar
 
@@ -9,12 +10,15 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.filter import LineFilter, NoColor
+from textual.worker import Worker, WorkerState
 
 from console.config import Host
+from console.core import sanitize
 from console.headless.session import Session
 from console.headless.watching import Target, Watching
-from console.tui import themes
+from console.tui import terminal, themes
 from console.tui.draw import MUTED, PLAIN, Piece, rule
+from console.tui.messages import MISTAKE
 from console.tui.state import ConsoleState
 from console.tui.watch_draw import main_lines
 from console.tui.widgets.gpus import GpuPanel
@@ -63,6 +67,11 @@ class WatchApp(App[int]):
         return [*filters, themes.AsciiOnly()] if self._ascii_only else filters
 
     def on_mount(self) -> None:
+        if not self.is_headless:
+            loop = asyncio.get_running_loop()
+            for number in (signal.SIGHUP, signal.SIGTERM):
+                loop.add_signal_handler(number, self.exit)
+            terminal.watch(lambda: loop.call_soon_threadsafe(self.exit))
         self.set_interval(TICK_S, self.tick)
         self.run_worker(self._live(), exit_on_error=False)
         self.tick()
@@ -114,8 +123,14 @@ class WatchApp(App[int]):
     async def action_quit(self) -> None:
         self.exit()
 
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """A mistake of ours: without its worker this screen would stand still and look as if all were well."""
+        if event.state == WorkerState.ERROR and event.worker.error is not None:
+            self.error = StageError(f"{MISTAKE}: {type(event.worker.error).__name__}: {event.worker.error}")
+            self.exit()
+
     def _say(self, text: str) -> None:
-        self.notify(text, markup=False)
+        self.notify(sanitize.line(text, 400), markup=False)
 
     async def on_unmount(self) -> None:
         try:
@@ -149,7 +164,7 @@ class _Tail(Lines):
             return []
         told = view.log_tail if view is not None else ()
         shown = told[-(height - 1) :]
-        return [rule([Piece(f"log {log}", PLAIN)], [], width), *(Content(f" {one}") for one in shown)]
+        return [rule([Piece(f"log {sanitize.line(log, 300)}", PLAIN)], [], width), *(Content(f" {one}") for one in shown)]
 
 
 class _Foot(Lines):

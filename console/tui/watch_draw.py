@@ -1,8 +1,10 @@
 """The lines of the screen that only watches a directory: how far, how fast, until when, stalled or not, and what that rests on."""
 
+import textwrap
+
 from textual.content import Content
 
-from console.core import fmt
+from console.core import fmt, sanitize
 from console.core.attempt import Attempt
 from console.core.views import HostView
 from console.headless import watch_lines
@@ -18,7 +20,7 @@ from pipeline.contract.signals import Row, Verdict
 def main_lines(state: ConsoleState, watching: Watching, width: int) -> list[Content]:
     """What an operator came for, the most important first; more than fits is cut."""
     target, attempt, view = watching.target, watching.attempt, state.view
-    asked = [Piece(target.directory, STRONG), Piece(f"{fmt.count(target.total)} files to come", PLAIN, 1)]
+    asked = [Piece(sanitize.line(target.directory, 300), STRONG), Piece(f"{fmt.count(target.total)} files to come", PLAIN, 1)]
     asked += [Piece(f"pid {target.pid}", MUTED, 2)] if target.pid is not None else []
     top = line(asked, [], width)
     if attempt is None or view is None or attempt.progress is None:
@@ -40,7 +42,9 @@ def main_lines(state: ConsoleState, watching: Watching, width: int) -> list[Cont
     if not attempt.live:
         lines.append(line([Piece(attempt.why, WARN)], [], width))
     elif verdict.line:
-        lines.append(line([Piece(f"{verdict.level}: {verdict.line}", STYLES[verdict.severity])], [], width))
+        told = f"{verdict.level}: {verdict.line}"
+        parts = textwrap.wrap(told, max(width - 2, 10), max_lines=2, placeholder=" …", break_on_hyphens=False)
+        lines += [Content.styled(f" {one}", STYLES[verdict.severity]) for one in parts]
     if progress.note:
         lines.append(line([Piece(progress.note, WARN)], [], width))
     lines += [line([Piece(one, BAD)], [], width) for one in watch_lines.alarms(state.store, attempt, state.age_s)]

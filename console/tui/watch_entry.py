@@ -13,7 +13,8 @@ from pipeline.errors import EXIT_CANNOT_TELL, EXIT_DONE
 
 def command(arguments: argparse.Namespace, output: Output) -> int:
     """0: all files were there and stayed; 3: left before, or cannot tell. Raises StageError."""
-    app = WatchApp(hosts.find(arguments.host, output), target(arguments), arguments.theme or default_theme(), arguments.ascii)
+    wanted = target(arguments)
+    app = WatchApp(hosts.find(arguments.host, output), wanted, arguments.theme or default_theme(), arguments.ascii)
     app.run(mouse=not arguments.no_mouse)
     if app.error is not None:
         raise app.error

@@ -9,6 +9,7 @@
     DATA/free-gpus.lock                  held by the one action that frees GPUs on this host, or is between doing so and a launch
     DATA/gpus.lock                       held for the moment in which a stage that needs GPUs is claimed
     DATA/gpu-baseline.json               what each GPU holds when it is provably idle
+    DATA/gpu-readings.json               the newest readings of a connected agent, for the lookouts; not kept durable
     DATA/runs/RUN/settings.toml          the run's settings; once written, this copy rules
     DATA/runs/RUN/settings.toml.NNN      copies that were replaced, the oldest 001
     DATA/runs/RUN/settings.json          the same, resolved, for the host program
@@ -40,6 +41,7 @@ GPUS_LOCK = "gpus.lock"
 FREE_RECEIPT = "free-receipt.json"
 """Of a transition that freed GPUs: what ``receipt.json`` is to the action that only does that."""
 BASELINE = "gpu-baseline.json"
+GPU_READINGS = "gpu-readings.json"
 ACCEPTED = "baseline-accepted.json"
 """In a run."""
 

@@ -10,7 +10,7 @@ from pipeline.contract import signals as words
 from pipeline.contract import stall_words
 from pipeline.contract.gap_stats import GapMeter, merged
 from pipeline.contract.signals import AMBER, GREY, OK, PAUSED, RED, GapStats, Signals, Verdict
-from pipeline.contract.stall_gpus import BUSY, IDLE, STALE, Gpus
+from pipeline.contract.stall_gpus import BUSY, IDLE, STALE, UNREAD, Gpus
 from pipeline.contract.stall_limits import Limits, limits
 from pipeline.contract.stall_processes import LOW, Processes
 from pipeline.contract.stall_progress import STARTING, WARMUP_ADVANCES, Advance, Place
@@ -54,6 +54,8 @@ class Judge:
         self._sound = True
         """The open gap is one to learn from: a gap of work without a pause that was announced."""
         self._over = 0
+        self._held = ""
+        """The certain end that was seen last, for as long as what showed it cannot be read."""
         self._longest_spin_s = 0.0
         self._units_boot_s: Optional[float] = None
 
@@ -106,7 +108,11 @@ class Judge:
         if sure == words.STOPPED_BY_SIGNAL:  # once it is let go on, it is given the time that any job has
             self._gap_s = 0.0
             self._stretches.advanced(0.0)
-        self._enter(*((sure, RED) if sure else self._level(look)), look.boot_s)
+        self._held = sure or (self._held if advance is None and self._hidden() else "")
+        level, severity = (sure, RED) if sure else self._level(look)
+        if self._held and severity in (OK, GREY):
+            level, severity = words.QUIET, AMBER
+        self._enter(level, severity, look.boot_s)
         self._after(look, advance is not None)
 
     def no_data(self, now: Optional[float] = None) -> Verdict:
@@ -186,6 +192,10 @@ class Judge:
         if self._since_s is None or (level, severity) != (self.level, self.severity):
             self._since_s = boot_s
         self.level, self.severity = level, severity
+
+    def _hidden(self) -> bool:
+        """Whether what showed a certain end is not read any more, so that it may be as it was."""
+        return not self._processes.read or (self._held == words.RANK_DEAD and self._gpus.work in (UNREAD, STALE))
 
     def _level(self, look: Signals) -> Tuple[str, str]:
         """By the clocks. None of them is ahead of the gap's."""

@@ -1,9 +1,10 @@
 """The alerts of one attempt: each cause is told once, and whether it was delivered is an event."""
 
+import itertools
 import json
 import os
 import time
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Set, Tuple
 
 from pipeline.contract import events, layout
 from pipeline.contract.clock import boot_s
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from pipeline.host.asked_child import AskedChild
 
 RED, CRASH, FINISH, DISK, TRANSITION = "red", "crash", "finish", "disk", "transition"
+AGAIN_S = 1800.0
+"""The first of the night would hide all others."""
 MOST_TOLD = 10
 _MAX_LINE = 500
 
@@ -25,6 +28,7 @@ class Alerts:
         self._directory, self._run, self._stage, self._code_dir = directory, run, stage, code_dir
         self._run_directory = os.path.dirname(os.path.dirname(os.path.dirname(directory)))
         self._told = told_before(directory)
+        self._held_s: Dict[Tuple[str, str], float] = {}
         self._waiting: List[Tuple[str, str, Dict[str, Any]]] = []
         self._child: Optional[AskedChild] = None
         self._sending: Tuple[str, str, List[Dict[str, Any]]] = ("", "", [])
@@ -36,8 +40,15 @@ class Alerts:
     def busy(self) -> bool:
         return bool(self._waiting) or self._child is not None
 
-    def tell(self, what: str, cause: str, line: str) -> None:
-        """Send it, unless this cause was told before or the run's settings do not want it."""
+    def tell(self, what: str, cause: str, line: str, held_s: Optional[float] = None) -> None:
+        """Send it, unless this cause was told before or the run's settings do not want it. ``held_s``: a time at which it holds, given at
+        every look; one that comes back after ``AGAIN_S`` is another cause.
+        """
+        before_s = self._held_s.get((what, cause))
+        if held_s is not None:
+            self._held_s[(what, cause)] = held_s
+        if held_s is not None and before_s is not None and held_s - before_s >= AGAIN_S:
+            cause = next(one for one in ("%s %d" % (cause, number) for number in itertools.count(2)) if (what, one) not in self._told)
         if (what, cause) in self._told:
             return
         settings = alert_ways.configured(self._run_directory)
@@ -68,10 +79,9 @@ class Alerts:
                 self._child = None
                 self._ended(answer.get("sent") or [])
 
-    def drain(self, limit_s: float = alert_ways.LONGEST_S * 2) -> None:
-        """Wait until all is told, or given up."""
-        end = time.monotonic() + limit_s
-        while self.busy and time.monotonic() < end:
+    def drain(self) -> None:
+        """Wait until all is told, or given up: ``alert_ways.LONGEST_S`` each at most."""
+        while self.busy:
             self.turn()
             time.sleep(0.05)
 
@@ -91,10 +101,15 @@ class Alerts:
         self.changed = True
 
 
-def told_before(directory: str) -> "set[Tuple[str, str]]":
+def told_before(directory: str) -> Set[Tuple[str, str]]:
     """(what, cause) of the attempt's alerts so far, by its events."""
-    found, _ = events.read_events(os.path.join(directory, layout.EVENTS))
-    return {(str(one.get("what")), str(one.get("cause"))) for one in found if one.get("kind") == events.ALERT}
+    found: Set[Tuple[str, str]] = set()
+    before, offset = -1, 0
+    while offset > before:
+        before = offset
+        some, offset = events.read_events(os.path.join(directory, layout.EVENTS), before)
+        found |= {(str(one.get("what")), str(one.get("cause"))) for one in some if one.get("kind") == events.ALERT}
+    return found
 
 
 def body(what: str, run: str, stage: str, attempt: str, line: str) -> Dict[str, Any]:

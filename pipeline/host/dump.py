@@ -5,6 +5,7 @@ its attempt's directory that it is registered; and always what /proc tells.
 """
 
 import os
+import re
 import sys
 import time
 from typing import Any, Callable, Dict, List, Optional, Tuple
@@ -18,7 +19,10 @@ from pipeline.host.members import Members
 
 MAX_BYTES = 1 << 20
 MOST_PROCESSES = 64
-_LONGEST_S, _DEADLINE_S = 60.0, 80.0
+_NO_TEXT = re.compile(r"[^\n\t -~]")
+"""A control character is six bytes on the wire."""
+_LONGEST_S, _DEADLINE_S = 50.0, 80.0
+"""Begin no process after the first; one may take PY_SPY_S twice, and whoever is ended by the second leaves its py-spy at the job."""
 
 
 def ask(data_dir: str, request: Dict[str, Any], code_dir: str) -> Callable[[], Optional[Dict[str, Any]]]:
@@ -37,7 +41,7 @@ def take(directory: str) -> Dict[str, Any]:
     ident, spec = read_json(os.path.join(directory, layout.IDENT)), read_json(os.path.join(directory, layout.SPEC)) or {}
     if ident is None or ident.get("pid_ns") != procs.this_pid_ns():
         raise RequestError(MISSING, "its processes cannot be seen from here: no readable %s of this pid namespace" % layout.IDENT)
-    stats = sorted(Members(ident, set()).everything(), key=lambda one: (one.pid != ident.get("pid"), one.pid))
+    stats = sorted(Members(ident, procs.descendants({os.getpid()})).everything(), key=lambda one: (one.pid != ident.get("pid"), one.pid))
     if not stats:
         raise RequestError(MISSING, "none of its processes lives any more")
     end_s = time.monotonic() + _LONGEST_S
@@ -56,7 +60,7 @@ def take(directory: str) -> Dict[str, Any]:
         parts.append(text)
     if len(stats) > MOST_PROCESSES:
         trouble.append("%d more processes were not looked at" % (len(stats) - MOST_PROCESSES))
-    text = "".join(parts).encode("ascii", "replace").decode()[:MAX_BYTES]
+    text = _NO_TEXT.sub("?", "".join(parts))[:MAX_BYTES]
     return {"how": " and ".join(used) or "proc", "text": text, "pids": [one.pid for one in stats], "trouble": "; ".join(trouble)[:2000]}
 
 

@@ -1,6 +1,7 @@
 """The stacks of one process, by what the host has. Whatever happens, the process goes on as it was."""
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -11,6 +12,8 @@ from pipeline.host import child_pipes, procs
 
 PY_SPY_S = 10.0
 _SIGNAL_S = 3.0
+_COMMAND_LINE = re.compile(r"^(Process \d+):.*", re.MULTILINE)
+"""py-spy tells it first; keys may be in it."""
 _PIECE_BYTES = 1 << 18
 _THREADS = 64
 _FIELDS = ("Name", "State", "PPid", "Threads", "VmRSS", "SigCgt", "voluntary_ctxt_switches", "nonvoluntary_ctxt_switches")
@@ -51,7 +54,7 @@ def by_py_spy(program: str, stat: procs.Stat) -> Tuple[str, str]:
         code, out, said = _run([program, "dump", "--pid", str(stat.pid), *options])
         _go_on(stat, now.state)
         if code == 0 and out.strip():
-            return out, ""
+            return _COMMAND_LINE.sub(r"\1", out), ""
         why = "py-spy: %s" % (
             "no answer within %.0f s" % PY_SPY_S if code is None else (said.strip().splitlines() or ["exit code %d" % code])[-1]
         )

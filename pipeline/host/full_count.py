@@ -83,7 +83,10 @@ class FullCount:
         ended = self._child.poll() is not None
         *lines, self._rest = (self._rest + child_pipes.drain(self._child.stdout)).split(b"\n")
         for line in lines:
-            told = json.loads(line.decode())
+            try:
+                told = json.loads(line.decode("utf-8", "replace"))
+            except ValueError:  # some warning of its Python: no answer
+                continue
             if "files" in told and "error" not in told:
                 self._about["files"] = told["files"]
             if "result" in told or "error" in told:

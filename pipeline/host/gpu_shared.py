@@ -3,10 +3,10 @@
 import os
 from typing import Any, Dict, List, Optional, Tuple
 
+from pipeline.contract import layout
 from pipeline.contract.files import read_json, write_json
 from pipeline.contract.telemetry import NVML_OK, number
 from pipeline.host import procs
-from pipeline.host.consoles import DIRECTORY
 
 YOUNG_S = 8.0
 _EVERY_S = 0.9
@@ -43,4 +43,4 @@ def newest(data_dir: str, now: float) -> Optional[Tuple[List[Dict[str, Any]], fl
 
 
 def path(data_dir: str) -> str:
-    return os.path.join(data_dir, DIRECTORY, "gpus.json")
+    return os.path.join(data_dir, layout.GPU_READINGS)

@@ -17,8 +17,8 @@ from pipeline.host import asked
 from pipeline.host.errors import USAGE, RequestError
 from pipeline.host.since_words import span
 
-_READ_BYTES = 2 << 20
-"""The newest part of the file: some thousand attempts."""
+_READ_BYTES = 1 << 19
+"""The newest part of the file: some 900 attempts, which are 4 MiB of memory."""
 MOST_LINES = 500
 _PRIOR_LOADS = 20
 

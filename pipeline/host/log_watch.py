@@ -171,7 +171,8 @@ class LogWatch:
 
     def _adopt(self, known: Dict[str, Any]) -> None:
         """Counts, newest lines and workers of an earlier watch."""
-        for one in known.get("alarms") or []:
+        alarms = known.get("alarms")
+        for one in alarms if isinstance(alarms, list) else []:
             try:
                 kind, count = str(one["kind"]), int(one["count"])
                 self.counts[kind], self.newest[kind] = count, Alarm(kind, str(one["line"]), str(one["worker"]), float(one["boot_s"]))

@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import time
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Set
 
 from pipeline.contract import events, layout, signals
 from pipeline.contract.clock import boot_s
@@ -17,11 +17,12 @@ from pipeline.contract.signals import GapStats, Verdict
 from pipeline.contract.stages import ACTIONS
 from pipeline.contract.stall import Judge
 from pipeline.contract.telemetry import LIVE_STATES, number
-from pipeline.host import alerts, locks, lookout_view, procs, spawn, state
+from pipeline.host import alerts, host_log, locks, lookout_view, procs, spawn, state
 from pipeline.host.log_watch import Alarm, LogWatch
 from pipeline.host.lookout_curve import FIRST_S, Curve
 from pipeline.host.lookout_end import End
 from pipeline.host.lookout_gpus import Gpus
+from pipeline.host.lookout_levels import Levels
 from pipeline.host.lookout_risks import DiskWatch, Growth, MemoryWatch
 from pipeline.host.lookout_signals import Looks
 
@@ -30,6 +31,10 @@ LOOK_S = 5.0
 _LAST_LOG_S = 1.0
 _LONG_GAP_S = 20.0
 """A gap that is open for longer, and for twice the usual, may soon be one to judge: by GPUs as they are then."""
+_EXIT_S = 10.0
+"""A supervisor that lives has that long to write the exit code of a job whose shim was killed."""
+_NICE = 5
+_MOST_COMPLAINTS = 50
 _VERSION = 1
 
 
@@ -44,7 +49,6 @@ def main(arguments: List[str]) -> int:
     lock = locks.take(os.path.join(directory, layout.LOOKOUT_LOCK), locks.holder_line(str(spec.get("attempt")), str(spec.get("by"))), 0.0)
     if lock is None:
         return 0
-    os.nice(5)
     Lookout(directory, spec).run()
     return 0
 
@@ -61,7 +65,8 @@ class Lookout:
         self._scale = lookout_view.scale(self._settings)
         known = read_json(os.path.join(directory, layout.LOOKOUT)) or {}
         known = known if known.get("boot_id") == procs.this_boot() else {}
-        self._log = LogWatch(os.path.join(directory, layout.LOG), dict(known, **(known.get("log") or {})))
+        log = known.get("log")
+        self._log = LogWatch(os.path.join(directory, layout.LOG), dict(known, **(log if isinstance(log, dict) else {})))
         self._told_alarms = dict(self._log.counts)
         self._gpus = Gpus(data_dir, self._stage, spec, self._settings, self._scale)
         self._looks = Looks(directory, self._stage, self._settings, self._log, self._gpus)
@@ -71,12 +76,15 @@ class Lookout:
         self._disk = DiskWatch(self._settings, self._stage, self._scale)
         self._memory, self._growth = MemoryWatch(), Growth()
         self._verdict: Optional[Verdict] = None
-        self._level = str(known.get("told") or signals.FINE)
+        self._levels = Levels(known.get("told"), self._alerts, self._event)
         self._look_s = self._alive_s = float("-inf")
-        self._failed = ""
+        self._gone_s: Optional[float] = None
+        self._complaints: Set[str] = set()
 
     def run(self) -> None:
         """Until the attempt has ended and all is told. One bad file, or a fault of its own, does not end it."""
+        if self._settings.get("retry") != 1:  # what it starts again would be as nice as it is
+            os.nice(_NICE)
         while self._lives():
             began = boot_s()
             self._guarded(lambda began=began: self.turn(began))
@@ -85,7 +93,7 @@ class Lookout:
         self._guarded(self._last_log)
         self._gpus.close()
         self._guarded(lambda: End(self._directory, self._run, self._spec, self._settings, self._alerts, self.seen()).finish())
-        self._verdict, self._level = None, ""
+        self._verdict, self._levels.told = None, ""
         self._guarded(lambda: self.write(boot_s()))
 
     def turn(self, now: float) -> None:
@@ -110,14 +118,11 @@ class Lookout:
         seen = self._looks.look(now)
         if self._judge is not None:
             self._verdict = self._judge.look(seen)
-            if _word(self._verdict) != self._level:
-                self._tell_level(self._verdict)
-            if self._verdict.severity == signals.RED:
-                self._alerts.tell(alerts.RED, self._verdict.level, "%s: %s" % (self._verdict.level, self._verdict.line))
+            self._levels.look(self._verdict, now)
         output = self._looks.output.latest
         risk = self._disk.look(now, output, seen.bytes, number(self._looks.progress.get("total_bytes")))
         if risk is not None:
-            self._alerts.tell(alerts.DISK, risk.level, "%s: %s" % (self._looks.output_directory, risk.line))
+            self._alerts.tell(alerts.DISK, risk.level, "%s: %s" % (self._looks.output_directory, risk.line), now)
         self._memory.look(now)
         self._growth.look(self._directory, output)
         if self._judge is not None and self._curve.add(now, seen.done, seen.tokens, seen.bytes, self._gpus.mean_mib(now)):
@@ -159,7 +164,7 @@ class Lookout:
             "alarms": self._log.told(),
             "alerts": self._alerts.entries,
             "log": self._log.state,
-            "told": self._level,
+            "told": self._levels.told,
         }
         self._alerts.changed = False
         try:
@@ -174,8 +179,13 @@ class Lookout:
         now = boot_s()
         if now < self._alive_s <= now + LOOK_S:
             return True
-        self._alive_s = now + LOOK_S
-        return state.view(self._directory)["state"] in LIVE_STATES
+        if state.view(self._directory)["state"] in LIVE_STATES:
+            self._alive_s, self._gone_s = now + LOOK_S, None
+            return True
+        self._gone_s = now if self._gone_s is None else self._gone_s
+        if os.path.exists(os.path.join(self._directory, layout.EXIT)) or now - self._gone_s >= _EXIT_S:
+            return False
+        return locks.is_held(os.path.join(self._directory, layout.SUPERVISOR_LOCK))
 
     def _last_log(self) -> None:
         """The job's last words, all of them."""
@@ -192,10 +202,6 @@ class Lookout:
             if count >= 2 * self._told_alarms.get(kind, 0):
                 self._told_alarms[kind] = count
                 self._event(events.ALARM, alarm=kind, line=newest.line, worker=newest.worker, count=count)
-
-    def _tell_level(self, verdict: Verdict) -> None:
-        before, self._level = self._level, _word(verdict)
-        self._event(events.STALL, level=verdict.level, severity=verdict.severity, line=verdict.line, before=before)
 
     def _gaps(self) -> Dict[str, Any]:
         return {phase: one._asdict() for phase, one in self._judge.gaps.items()} if self._judge is not None else {}
@@ -216,10 +222,10 @@ class Lookout:
             self._complain("%s: %s" % (type(error).__name__, error))
 
     def _complain(self, what: str) -> None:
-        """Into host.log, once for each kind of trouble in a row."""
-        if what != self._failed:
-            self._failed = what
-            print("lookout: %s" % what[:500], file=sys.stderr, flush=True)
+        """Into host.log, each trouble once."""
+        if what not in self._complaints and len(self._complaints) < _MOST_COMPLAINTS:
+            self._complaints.add(what)
+            host_log.say("lookout: %s" % what[:500])
 
 
 def _open_for_long(verdict: Verdict, scale: float) -> bool:
@@ -236,8 +242,3 @@ def judge_of(scale: float, known: Dict[str, Any]) -> Judge:
     except (TypeError, ValueError, AttributeError):  # damage: it is learned anew
         learned, watts = {}, {}
     return Judge(scale, learned, watts)
-
-
-def _word(verdict: Verdict) -> str:
-    """Level and severity: QUIET is grey or amber."""
-    return verdict.level if verdict.severity in (signals.OK, signals.RED) else "%s (%s)" % (verdict.level, verdict.severity)

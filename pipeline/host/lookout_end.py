@@ -8,7 +8,7 @@ from pipeline.contract import events, layout, telemetry, transition
 from pipeline.contract.files import read_json
 from pipeline.contract.stages import ACTIONS
 from pipeline.contract.telemetry import number
-from pipeline.host import alerts, history, spawn, state
+from pipeline.host import alerts, filecache, history, host_log, spawn, state
 from pipeline.host.alerts import Alerts
 from pipeline.host.lookout_curve import loaded_gpu_mib
 
@@ -33,7 +33,7 @@ class End:
             try:
                 part()
             except Exception as error:
-                print("%s: %s: %s" % (self._directory, type(error).__name__, error), flush=True)
+                host_log.say("%s: %s: %s" % (self._directory, type(error).__name__, error))
 
     def _tell(self) -> None:
         view = self._view
@@ -58,6 +58,8 @@ class End:
         """Whether it was started again. Only what settings ask for is looked at more closely: the gate is a large part of the program."""
         if self._settings.get("retry") != 1 or self._view["state"] not in (telemetry.CRASHED, telemetry.FAILED):
             return False
+        if filecache.read_events(os.path.join(self._directory, layout.EVENTS)).newest.get(events.RETRY) is not None:
+            return False  # an earlier lookout came so far: it is decided once
         from pipeline.host import retry
 
         current = state.current(self._run_directory, self._view["stage"])
@@ -114,7 +116,7 @@ class End:
         try:
             events.append_event(self._directory, "lookout", events.RETRY, **fields)
         except OSError as error:
-            print("%s: the retry cannot be recorded: %s (%s)" % (self._directory, error.strerror, fields), flush=True)
+            host_log.say("%s: the retry cannot be recorded: %s (%s)" % (self._directory, error.strerror, fields))
 
 
 def _line(view: Dict[str, Any], more: Optional[Any]) -> str:

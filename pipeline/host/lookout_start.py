@@ -6,7 +6,7 @@ from typing import Any, Dict
 
 from pipeline.contract import layout, transition
 from pipeline.contract.stages import ACTIONS
-from pipeline.host import locks, procs, spawn
+from pipeline.host import host_log, locks, procs, spawn
 
 AGAIN_S = 60.0
 """One that died is started again, at most that often."""
@@ -23,7 +23,7 @@ def start(directory: str, spec: Dict[str, Any], subreaper: bool = False) -> None
     try:  # a host without room for another process goes on without a lookout
         spawn.start(sys.executable, spawn.code_root(), ["lookout", directory], directory, orphan=True)
     except OSError as error:
-        print("no lookout: %s" % error.strerror, file=sys.stderr, flush=True)
+        host_log.say("no lookout: %s" % error.strerror)
     finally:
         if subreaper:
             procs.become_subreaper()

@@ -21,6 +21,8 @@ from pipeline.host.errors import BUSY, FAILED, GPUS, RequestError
 WAIT_S, EVERY_S = 300.0, 10.0
 """For the GPUs, and for whatever of the old attempt still ends."""
 LONGEST_S = WAIT_S + 120.0
+_WANTED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+"""Nothing crashes by these: somebody on the host wanted it to end."""
 _LOW_SHARE, _LOW_FREE_BYTES = 0.05, 1 << 30
 """Memory that was so low when a SIGKILL came, and a disk that has so little left, count as the cause."""
 
@@ -36,6 +38,8 @@ def why_not(view: Dict[str, Any], spec: Dict[str, Any], settings: Dict[str, Any]
         return None
     if spec.get("retry_of"):
         return "it was a retry itself, of attempt %s" % spec["retry_of"]
+    if seen["exit"].get("signal") in _WANTED:
+        return "somebody ended it by %s" % signal.Signals(seen["exit"]["signal"]).name
     if not seen["grew"]:
         return "it had made nothing since its start"
     for kind in (DISK, MEMORY):
@@ -56,7 +60,9 @@ def why_not(view: Dict[str, Any], spec: Dict[str, Any], settings: Dict[str, Any]
 
 
 def request_of(spec: Dict[str, Any], attempt: str) -> Dict[str, Any]:
-    """The launch request that makes the same attempt again, under a new id."""
+    """The launch request that makes the same attempt again, under a new id. A person's override of the gate is not repeated: by now
+    somebody else may be on the GPUs.
+    """
     wanted = spec.get("asked")
     asked: Dict[str, Any] = wanted if isinstance(wanted, dict) else {}
     request: Dict[str, Any] = {name: spec.get(name) for name in ("run", "stage")}
@@ -65,7 +71,6 @@ def request_of(spec: Dict[str, Any], attempt: str) -> Dict[str, Any]:
     gpus = spec.get("gpus")
     if isinstance(gpus, dict):
         request["gpus"] = {name: gpus.get(name) for name in ("expected_gpus", "gpu_uuids", "wanted", "label")}
-        request["override"] = gpus.get("override")
     return request
 
 

@@ -141,7 +141,8 @@ async def test_incident_where_the_host_refuses_all_of_it_and_where_nothing_can_b
     [
         ([{"how": "webhook", "ok": True, "detail": "answered 200"}], 0, "webhook delivered: answered 200"),
         ([{"how": "webhook", "ok": True}, {"how": "command tell", "ok": False, "detail": "exit code 1"}], 1, "command tell NOT delivered"),
-        ([{"how": "webhook", "ok": None}], 1, "not known whether"),
+        ([{"how": "webhook", "ok": None}], 3, "not known whether"),
+        ([{"how": "webhook", "ok": None}, {"how": "command", "ok": False}], 1, "command NOT delivered"),
         ([], 1, "nothing was sent"),
     ],
 )

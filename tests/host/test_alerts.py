@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import socket
 import sys
 from pathlib import Path
@@ -14,8 +15,9 @@ from host_launches import RUN, Host, wait_for
 
 from pipeline import redaction, settings
 from pipeline.contract import layout
+from pipeline.contract.clock import boot_s
 from pipeline.errors import UserError
-from pipeline.host import alert_send, alerts
+from pipeline.host import alert_send, alerts, locks
 
 BODY = alerts.body("red", "demo", "extract", "a1", "STALLED: nothing happens")
 
@@ -104,6 +106,22 @@ def test_a_crash_and_an_end_are_told_with_nobody_connected(host: Host) -> None:
         wait_for(lambda: [two["ok"] for two in host.read(crashed, layout.LOOKOUT)["alerts"]] == [True])
     for name in (layout.LOOKOUT, layout.EVENTS, layout.HOST_LOG):
         assert SECRET not in Path(crashed, name).read_text()
+
+
+def test_a_full_disk_ends_no_lookout(host: Host) -> None:
+    """It can write nothing, its own complaint neither, and tells of the crash all the same."""
+    with hook(200) as one:
+        configure(host.run_dir, webhook=one.url)
+        go = host.scratch / "go"
+        waits = f"import os, time\nwhile not os.path.exists({str(go)!r}):\n    time.sleep(0.02)\n"
+        directory, _ = host.launch(host.program(waits + "time.sleep(2)\nos.kill(os.getpid(), 11)"))
+        host.read(directory, layout.LOOKOUT)
+        pid = locks.read_holder(os.path.join(directory, layout.LOOKOUT_LOCK))["pid"]
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+        wait_for(lambda: boot_s() - host.read(directory, layout.LOOKOUT)["boot_s"] > 7, "a look that could not be written")
+        go.touch()
+        wait_for(lambda: one.got, "the alert")
+        assert one.got[0]["what"] == "crash"
 
 
 def test_a_test_alert_over_the_wire(agent: AgentClient, run_dir: Path) -> None:

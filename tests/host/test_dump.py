@@ -68,10 +68,12 @@ def py_spy(folder: Path, body: str) -> None:
 
 
 def test_py_spy_first_without_stopping_anything(host: Host, no_py_spy: Path) -> None:
-    py_spy(no_py_spy, 'echo "Thread 1 (idle): $*"')
+    py_spy(no_py_spy, 'echo "Process $3: job --api-key secret"; echo "Thread 1 (idle): $*"; printf "\\033[31m\\0"')
     directory, _ = host.launch(host.program("import time\ntime.sleep(600)"))
     taken = dump.take(directory)
     pid = taken["pids"][0]
+    assert "?[31m?" in taken["text"]
+    assert "secret" not in taken["text"] and f"Process {pid}\n" in taken["text"], "no command line, which may hold keys"
     assert taken["how"] == "py-spy" and f"Thread 1 (idle): dump --pid {pid} --nonblocking" in taken["text"]
 
 
@@ -135,3 +137,18 @@ def test_threads_that_run_are_told_and_outlive_being_asked(tmp_path: Path) -> No
     finally:
         process.kill()
         process.communicate()
+
+
+FULL = """
+import resource, sys
+from pipeline import stacks
+
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+with stacks.registered(sys.argv[1]):
+    pass
+"""
+
+
+def test_a_full_disk_is_no_reason_for_a_stage_to_fail(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-c", FULL, str(tmp_path)], cwd=ROOT, check=True)
+    assert not list(tmp_path.glob("stacks-*"))

@@ -107,7 +107,14 @@ def test_a_killed_one_is_started_again_and_goes_on(host: Host) -> None:
     assert after["workers"] == ["rank1"] and after["alarms"][0]["count"] == 1, "nothing is counted twice"
 
 
-@pytest.mark.parametrize("damage", ["[1", '{"gaps": {"steady": 7}, "alarms": [3], "log": [], "workers": 9, "power_w": {"a": "b"}}'])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "[1",
+        '{"alarms": 7, "log": [1], "told": [2]}',
+        '{"gaps": {"steady": 7}, "alarms": [3], "log": [], "workers": 9, "power_w": {"a": "b"}}',
+    ],
+)
 def test_damaged_files_do_not_end_it(host: Host, damage: str) -> None:
     said = "Traceback (most recent call last):\n  File x\nValueError: no"
     program = host.program(f"import time\ntime.sleep(2)\nprint({said!r}, flush=True)\ntime.sleep(600)")

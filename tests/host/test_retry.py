@@ -3,6 +3,9 @@
 import json
 import os
 import signal
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +22,8 @@ now = time.clock_gettime(7)
 progress = {"phase": "steady", "unit": "sample", "done": %d, "total": 9, "resumed_done": 3, "boot_s": now, "last_boot_s": now}
 with open(os.path.join(attempt, "progress", "0.json"), "w") as file:
     json.dump(progress, file)
+with open(os.path.join(attempt, "nice.txt"), "w") as file:
+    file.write(str(os.nice(0)))
 %s
 time.sleep(2.2)
 os.kill(os.getpid(), signal.%s)
@@ -53,7 +58,10 @@ def test_it_is_started_again_as_it_was_and_only_once(host: Host) -> None:
     assert second["args"] == ["--verify"] and second["env"]["MARK"] == "1"
     assert told["line"] == f"started again as attempt {told['attempt']}; it goes on at 5"
     host.wait_state(again, telemetry.CRASHED)
+    assert [Path(one, "nice.txt").read_text() for one in (directory, again)] == [str(os.nice(0))] * 2, "no slower than the first"
     assert [one["why_not"] for one in retries(host, again)] == [f"it was a retry itself, of attempt {name}"]
+    subprocess.run([sys.executable, "-s", "-S", str(host.code_dir), "lookout", directory], check=True)
+    assert len(retries(host, directory)) == 1, "a lookout that comes later decides nothing anew"
     lines = history.newest(str(host.data_dir))
     assert [(one["attempt"], one["retried"], one["outcome"], one["samples"]) for one in lines] == [
         (name, True, "CRASHED", 2), (told["attempt"], False, "CRASHED", 2),
@@ -96,6 +104,7 @@ SEEN = {
         ({"exit": {"signal": 9}, "memory_share": 0.01}, "SIGKILL, and the host's available memory was down to 1 %"),
         ({"exit": {"signal": 9}, "memory_share": None}, "SIGKILL, and the host's available memory could not be read"),
         ({"exit": {"signal": 9, "oom_kills": 0}}, ""),
+        ({"exit": {"signal": 15}}, "somebody ended it by SIGTERM"),
         ({"newest": "a2"}, "the stage was started again since: attempt a2"),
     ],
 )
@@ -109,7 +118,7 @@ def test_what_speaks_against_it(seen: dict[str, Any], why: str) -> None:
 
 
 def test_the_gpus_of_the_new_attempt_are_asked_for_as_those_of_the_old() -> None:
-    gpus = {"expected_gpus": 8, "gpu_uuids": [], "wanted": ["GPU-1"], "label": "k25", "override": None, "free": True, "cards": []}
+    gpus = {"expected_gpus": 8, "gpu_uuids": [], "wanted": ["GPU-1"], "label": "k25", "override": "I know", "free": True, "cards": []}
     spec = {"run": "demo", "stage": "extract", "attempt": "a1", "asked": {"interpreter": "/p", "args": [], "env": {}}, "gpus": gpus}
     asked = retry.request_of(spec, "a2")
-    assert asked["gpus"] == {"expected_gpus": 8, "gpu_uuids": [], "wanted": ["GPU-1"], "label": "k25"} and asked["override"] is None
+    assert asked["gpus"] == {"expected_gpus": 8, "gpu_uuids": [], "wanted": ["GPU-1"], "label": "k25"} and "override" not in asked

@@ -2,14 +2,19 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 import scenes
 import stall_scenes
-from fakes import Fixture, app_of, redraw, showing, until
+from fakes import Fixture, app_of, redraw, showing, state_of, until
 from textual.pilot import Pilot
 
 from console.remote.state import LinkStatus
+from console.tui import health
 from console.tui.app import ConsoleApp
+from console.tui.health_notices import HealthNotices
+from pipeline.contract import signals
+from pipeline.contract.signals import Verdict
 
 
 @pytest.fixture
@@ -111,3 +116,19 @@ async def test_a_job_that_is_well_rings_nothing(bells: list[int]) -> None:
         await redraw(pilot)
         assert not bells and not said(pilot, "ALERT") and not said(pilot, "ALARM")
         assert app_of(pilot).state.attempt is not None
+
+
+def test_a_red_that_is_over_and_comes_back_long_after_rings_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = state_of(scenes.frame(stages={"extract": scenes.attempt()}))
+    view, notices, now = state.view, HealthNotices(state), scenes.NOW_S
+    assert view is not None
+
+    def rings(boot_s: float, since_s: float) -> int:
+        verdict = Verdict("STALLED", signals.RED, "nothing moves", "steady", since_s)
+        monkeypatch.setattr(health, "verdict", lambda *_: verdict)
+        return len(notices.of(msgspec.structs.replace(view, boot_s=boot_s)))
+
+    assert rings(now, now) == 1
+    assert rings(now + 7200, now) == 0, "it went on while the link was away"
+    assert rings(now + 7300, now + 7290) == 0, "it comes and goes"
+    assert rings(now + 10800, now + 10790) == 1

@@ -90,6 +90,7 @@ async def test_enter_opens_what_the_host_kept_of_it() -> None:
     ("answer", "text"),
     [
         ({"lines": []}, "no attempt has ended yet"),
+        ({"lines": None}, "it cannot be read: the host program of gpu-host tells no history"),
         (AgentError("usage", "no operation 'history'"), "it cannot be read: no operation 'history'"),
         ({"lines": [None, 7, {}, {"run": ["x"], "gaps": 5, "alarms": [1], "bytes": -4, "load_s": "x", "why": "\x1b[2J"}]}, "- "),
     ],

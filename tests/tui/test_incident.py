@@ -20,6 +20,7 @@ from console.remote.state import LinkStatus
 from console.tui import health
 from console.tui import incident as bundle_of_screen
 from console.tui.screens.confirm import ConfirmScreen
+from console.tui.screens.evidence import EvidenceScreen
 from console.tui.screens.problem import ProblemScreen
 from pipeline.contract import signals
 from pipeline.contract.signals import Verdict
@@ -63,6 +64,7 @@ def unpacked(state_home: Path) -> tuple[dict[str, str], Path]:
 
 async def bundle(pilot: Any, state_home: Path) -> dict[str, str]:
     await until(pilot, lambda: list((state_home / "incidents").glob("*.tar.gz")))
+    await until(pilot, lambda: all(one.is_finished for one in pilot.app.workers if one.group == "Incident bundle"))
     return unpacked(state_home)[0]
 
 
@@ -159,15 +161,17 @@ def test_frames_of_any_kind_are_kept_and_bundled(odd: Any) -> None:
 
 def test_a_bundle_keeps_json_whole_and_hides_keys_wherever_they_stand() -> None:
     one = Incident([("host", "h")], "h-r", 1.0)
-    serve = {"env": {"A_KEY": 'quo"te<&>'}, "extra_args": [f"--api-key={KEY}"]}
+    serve = {"env": {"A_KEY": 'quo"te<&>', "B_KEY": "two words"}, "extra_args": [f"--api-key={KEY}"]}
     one.hide(incident.secrets_of({"alerts": {"webhook": HOOK}, "serve": serve}))
     one.lines("a.jsonl", [b'{"url": "http://u:p@h/x?key=1\\" b", "T000": 1}', b"torn {", {"env": {"HF_TOKEN": "zzzz"}}], "x")
-    one.text("b.svg", f"services/T000/B000/abcdefgh and {KEY} and quo&quot;te&lt;&amp;&gt;", "y")
+    one.text("b.svg", f"services/T000/B000/abcdefgh and {KEY} and quo&quot;te&lt;&amp;&gt; and two&#160;words", "y")
+    one.text("c.txt", """serve --api-key abc-1 -x; ['--api-key', 'abc-2']; --api-key=abc-3\nBearer abc-4, the bearer of news""", "z")
     parts = {part.name: part.data.decode() for part in one.parts}
+    assert "abc-" not in parts["c.txt"] and parts["c.txt"].endswith("Bearer (not kept), the bearer of news")
     rows = [json.loads(line) for line in parts["a.jsonl"].splitlines()]
     assert rows[0]["T000"] == 1 and "u:p" not in rows[0]["url"] and rows[1] == {"unreadable": "torn {"} and "zzzz" not in parts["a.jsonl"]
-    assert parts["b.svg"] == "(not kept) and (not kept) and (not kept)"
-    assert tarfile.open(fileobj=io.BytesIO(one.archive())).getnames() == ["h-r/README.txt", "h-r/a.jsonl", "h-r/b.svg"]
+    assert parts["b.svg"] == "(not kept) and (not kept) and (not kept) and (not kept)"
+    assert tarfile.open(fileobj=io.BytesIO(one.archive())).getnames() == ["h-r/README.txt", "h-r/a.jsonl", "h-r/b.svg", "h-r/c.txt"]
     assert incident.file_name("root@gpu/1", "../x", "S") == "root_gpu_1-x-S"
 
 
@@ -202,3 +206,38 @@ def test_settings_and_answers_of_another_shape_break_nothing(junk: Any) -> None:
     assert all("http" not in one.what for one in alerting.ways({"alerts": junk}))
     assert not alerting.delivered(alerting.parse({"sent": junk}))
     assert bundle_of_screen.LOG_LINES > 0 and isinstance(incident.secrets_of({"alerts": junk}), set)
+
+
+async def test_ctrl_s_on_a_sheet_keeps_the_sheet_and_a_dump_of_before_the_stall_is_none_of_it(
+    state_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    red = Verdict("STALLED", signals.RED, "no unit for 9 min", "steady", scenes.NOW_S - 500)
+    monkeypatch.setattr(health, "verdict", lambda state, attempt: red if attempt and attempt.live else None)
+    async with showing(host()) as pilot:
+        state = app_of(pilot).state
+        state.dumps, state.dumped[scenes.ATTEMPT] = ["stack dump of before"], scenes.NOW_S - 600
+        await pilot.press("e")
+        await on(pilot, EvidenceScreen)
+        await pilot.press("ctrl+s")
+        await on(pilot, ConfirmScreen)
+        await pilot.press("enter")
+        found = await bundle(pilot, state_home)
+        assert "Evidence, now" in found["screen.txt"] and "it was offered and left out" in found["README.txt"]
+        await pilot.press("escape")
+        state.dumped[scenes.ATTEMPT] = scenes.NOW_S - 400
+        await pilot.press("ctrl+s")
+        await until(pilot, lambda: len(list((state_home / "incidents").glob("*.tar.gz"))) == 2)
+        await app_of(pilot).controller.choose_run("k25-test")
+        assert not state.dumps, "they are of another run"
+
+
+def test_what_is_nested_too_deeply_is_named_and_the_rest_is_kept() -> None:
+    deep: Any = []
+    for _ in range(900):
+        deep = [deep]
+    one = Incident([], "h-r", 1.0)
+    one.lines("frames.jsonl", [{"n": 1}, {"deep": deep}], "x")
+    one.json("since.json", {"deep": deep}, "y")
+    (part,) = one.parts
+    assert [json.loads(line) for line in part.data.splitlines()] == [{"n": 1}, {"unreadable": "nested too deeply"}]
+    assert one.missing == [("since.json", "it is nested too deeply to be written down")]

@@ -1,5 +1,6 @@
 """SINCE: the first sheet after an absence, from the host's record; it hides nothing, and swallows no key into anything dangerous."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from console.tui.screens.dashboard import Dashboard
 from console.tui.screens.done import EndedScreen
 from console.tui.screens.help import HelpScreen
 from console.tui.screens.kept import KeptScreen
+from console.tui.screens.problem import ProblemScreen
 from console.tui.screens.since import SinceScreen
 
 
@@ -208,3 +210,33 @@ async def test_hostile_lines_break_nothing(state_home: Path, junk: Any) -> None:
         await on(pilot, SinceScreen)
         assert "\x1b" not in await redraw(pilot)
         await pilot.press("down", "e", "c")
+
+
+async def test_the_last_day_waits_for_a_dialog_that_was_opened_meanwhile_and_copies_the_whole_day(state_home: Path) -> None:
+    ready = asyncio.Event()
+
+    async def late(_: Any) -> dict[str, Any]:
+        await ready.wait()
+        return record.night()
+
+    fixture = away(late)
+    async with showing(fixture) as pilot:
+        app_of(pilot).perform("since")
+        await until(pilot, lambda: fixture.link.ops("since"))
+        await pilot.press("X")
+        dialog = await on(pilot, ConfirmScreen)
+        ready.set()
+        await until(pilot, lambda: app_of(pilot).sheets._look_back is not None)
+        await redraw(pilot)
+        assert pilot.app.screen is dialog
+        await pilot.press("escape")
+        await on(pilot, SinceScreen)
+        await pilot.press("c")
+        assert "eaglewatch since gpu-host k25-10k --hours 24" in record.said(pilot)
+
+
+async def test_a_mistake_while_it_asks_keeps_no_other_sheet_closed(state_home: Path) -> None:
+    record.looked(state_home, 15.0)
+    async with showing(away(ValueError("torn"))) as pilot:
+        await on(pilot, ProblemScreen)
+        assert not app_of(pilot).state.looking_back and "ValueError: torn" in await redraw(pilot)

@@ -1,5 +1,6 @@
 """The evidence sheet: how a job stands, gaps, plots of its whole time, alarms and alerts, facts; and the stack dump that it offers."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -192,3 +193,28 @@ async def test_who_only_looks_dumps_nothing() -> None:
         await pilot.pause()
         assert isinstance(pilot.app.screen, EvidenceScreen)
         assert any("Dump stacks: --read-only: this console only looks" in one.message for one in pilot.app._notifications)
+
+
+async def test_a_dump_that_comes_late_opens_over_no_dialog() -> None:
+    ready = asyncio.Event()
+
+    async def late(_: Any) -> dict[str, Any]:
+        await ready.wait()
+        return {"how": "py-spy", "text": "Thread 1", "pids": [412], "trouble": ""}
+
+    made = fixture(stall_scenes.stalled())
+    async with showing(made) as pilot:
+        app = app_of(pilot)
+        await until(pilot, lambda: app.state.in_control)
+        made.link.answers["dump"] = late
+        app.perform("dump_stacks")
+        await confirm(pilot)
+        await until(pilot, lambda: made.link.ops("dump"))
+        await pilot.press("slash", "q")
+        ready.set()
+        await until(pilot, lambda: app.state.dumps)
+        await pilot.press("q")
+        await redraw(pilot)
+        assert len(app.screen_stack) == 1 and app.is_running, "what is typed is the pattern"
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, DumpScreen))

@@ -7,12 +7,17 @@ import scenes
 from fakes import Fixture, app_of, painted, redraw, showing, until
 from fakes import state_of as told_by
 
+from console.cli import parser
 from console.config import Host
 from console.core.store import Store
+from console.headless import hosts, watch
 from console.headless.session import Session
 from console.headless.watching import Target
 from console.remote.state import LinkStatus
+from console.tui import watch_entry
+from console.tui.bindings import BY_ID, reason
 from console.tui.watch_app import WatchApp
+from pipeline.errors import UserError
 
 NOW_S = scenes.NOW_S
 TARGET = Target("gpu-host", "/data/out", 10_000, 4711, "/data/run.log")
@@ -65,6 +70,7 @@ class PlayedSession:
 
     def __init__(self) -> None:
         self.store, self.link, self.over = Store({"simulated": False}), self, False
+        self.store.observes = True  # as the app has it, but the frames come before it
         self.hello = {"simulated": False}
         self.asked: list[dict[str, Any]] = []
 
@@ -93,11 +99,16 @@ class PlayedSession:
         return 0.4
 
 
-async def shown(width: int, height: int, *frames: dict[str, Any]) -> tuple[str, PlayedSession, WatchApp]:
+def app_of_frames(*frames: dict[str, Any]) -> WatchApp:
     session = PlayedSession()
     for one in frames:
         session.store.fold(one)
-    app = WatchApp(Host(alias="gpu-host"), TARGET, session=cast(Session, session))
+    return WatchApp(Host(alias="gpu-host"), TARGET, session=cast(Session, session))
+
+
+async def shown(width: int, height: int, *frames: dict[str, Any]) -> tuple[str, PlayedSession, WatchApp]:
+    app = app_of_frames(*frames)
+    session = cast(PlayedSession, app.session)
     async with app.run_test(size=(width, height)) as pilot:
         await until(pilot, lambda: session.asked)
         app.tick()
@@ -179,3 +190,47 @@ def test_ledger_and_directory_that_do_not_agree_are_told_on_the_line_of_what_is_
         scenes.frame(stages={"extract": scenes.attempt(directory={**files, "ledger_not_in_directory": 0, "directory_not_in_ledger": 0})})
     )
     assert "DISAGREE" not in verified(agreed, 160).plain
+
+
+async def test_while_it_stalls_no_eta_is_told_and_a_clock_in_another_zone_says_whose_it_is() -> None:
+    told = f"nothing moves, {'so it is, ' * 6}in two lines"
+    stalled = {"boot_s": NOW_S, "level": "STALLED", "severity": "red", "line": told, "since_boot_s": NOW_S - 1}
+    text, _, _ = await shown(80, 24, *frames(lookout=stalled))
+    assert "STALLED  4,500/10,000 files" in text and "ETA paused: STALLED" in text and "in two lines" in text
+    abroad = frames()
+    abroad[-1]["utc_offset_s"] = 6 * 3600 + 1800
+    text, _, _ = await shown(120, 40, *abroad)
+    assert " local, 3 h 3 min" in text
+
+
+async def test_a_mistake_of_ours_ends_the_screen_and_is_told() -> None:
+    class Broken(PlayedSession):
+        async def connect(self) -> None:
+            raise RuntimeError("torn")
+
+    app = WatchApp(Host(alias="gpu-host"), TARGET, session=cast(Session, Broken()))
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: app.error)
+    assert "RuntimeError: torn" in str(app.error)
+
+
+def test_a_host_that_tells_of_a_directory_which_nobody_watches_here_is_not_heard() -> None:
+    state = told_by(scenes.frame(stages={"extract": scenes.attempt()}, observed=observed()))
+    assert state.attempt is not None and state.attempt.stage == "extract" and [one.stage for one in state.live()] == ["extract"]
+    assert told_by(scenes.frame(stages={}, observed=observed())).attempt is None
+
+
+def test_what_is_asked_of_a_run_needs_one() -> None:
+    state = told_by(scenes.frame())
+    assert reason(BY_ID["count_files"], state) is None and reason(BY_ID["since"], state) is None
+    state.run = None
+    for action in ("count_files", "since"):
+        assert reason(BY_ID[action], state) == "no run is chosen; o opens one"
+
+
+@pytest.mark.parametrize("module", [watch, watch_entry])
+def test_a_path_that_means_nothing_there_is_refused_before_a_host_is_looked_for(module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hosts, "find", lambda *_: pytest.fail("a rehearsal would be started by that"))
+    for words in (["--dir", "out"], ["--dir", "/out", "--log", "run.log"]):
+        with pytest.raises(UserError, match="give an absolute one"):
+            module.command(parser().parse_args(["watch", "rehearsal", "--total", "3", *words]), None)

@@ -109,9 +109,9 @@ def test_now_and_then_a_walk_in_state_d_hides_no_deadlock(job: Job) -> None:
 
 
 def test_busy_without_a_unit_is_told_late_and_honestly(job: Job) -> None:
-    assert job.levels(COMPILES, 1900) == [
+    assert job.levels(COMPILES, 2800) == [
         (5.0, signals.FINE, OK), (35.0, signals.QUIET, GREY), (900.0, signals.BUSY_NO_PROGRESS, AMBER),
-        (1805.0, signals.BUSY_NO_PROGRESS, RED),
+        (2705.0, signals.BUSY_NO_PROGRESS, RED),
     ]  # fmt: skip
     assert "cannot be told from stuck" in job.look(COMPILES).line
 

@@ -62,7 +62,7 @@ class TestPhases:
     def test_what_waits_is_not_called_stalled_before_the_longest_limit(self, job: Job) -> None:
         verdict = job.during(IDLE, 900, waits="server gone")[-1]
         assert (verdict.level, verdict.severity) == (signals.IDLE, AMBER) and "waits: server gone" in verdict.line
-        assert job.during(IDLE, 1000, waits="server gone")[-1].severity == RED
+        assert job.during(IDLE, 1900, waits="server gone")[-1].severity == RED
 
     def test_a_service_that_is_up_owes_nothing(self) -> None:
         job = Job(units=False, phase="loading", total=None)

@@ -102,6 +102,23 @@ def test_what_is_not_read_makes_no_verdict_better_and_no_red(
                 assert "not read" in some_told.line or some_told.level == all_told.level
 
 
+@pytest.mark.parametrize(("does", "hidden"), [(STOPPED, {"states"}), (STOPPED, {"tree_boot_s"}), (SPINS, {"gpus"}), (SPINS, {"states"})])
+def test_a_certain_end_that_is_not_seen_any_more_is_no_all_clear(does: dict[str, Any], hidden: set[str]) -> None:
+    job = Job().works(600)
+    gone: dict[str, Any] = {} if does is STOPPED else {"ranks": (RankSignal(0, True), RankSignal(1, False))}
+    assert [job.look(does, **gone).severity for _ in range(3)][-1] == RED
+    job.hides = tuple(hidden)
+    for _ in range(4):
+        verdict = job.look(does, ranks=())
+        assert verdict.severity == AMBER and "not read" in verdict.line
+    job.hides = ()
+    assert job.look({**IDLE, "states": {"S": 9}}, ranks=()).severity in (signals.OK, signals.GREY), "seen to be over"
+    job.during(does, 15, **gone)
+    job.hides = tuple(hidden)
+    job.done, job.last_s = job.done + 1, job.now_s + job.step_s
+    assert job.look(does).severity == signals.OK, "it moves on"
+
+
 @settings(max_examples=40, deadline=None)
 @given(SPELLS, st.sampled_from([IDLE, SPINS, BLOCKED, STOPPED]))
 def test_an_advance_clears_whatever_was_said(spells: list[tuple[dict, int]], last: dict) -> None:

@@ -38,6 +38,7 @@ class Card(ModalScreen[Result]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "close", "Close", show=False),
         Binding("q", "leave", show=False),
+        Binding("ctrl+s", "app.perform('incident')", show=False),  # with the sheet in its picture
         Binding("left", "app.focus_previous", show=False),
         Binding("right", "app.focus_next", show=False),
         Binding("up,k", "scroll(-1)", show=False),

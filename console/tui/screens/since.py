@@ -1,5 +1,6 @@
 """What happened while nobody looked: the first sheet after an absence, from the host's own record. Enter goes on to the dashboard."""
 
+import math
 import textwrap
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -138,7 +139,8 @@ def heading(back: LookBack, times: since.Times) -> str:
 
 def command(back: LookBack, host: str) -> str:
     """What prints the same lines."""
-    hours = max(1, -(-int(back.absence.lasted_s) // 3600))
+    now_s = back.asked_s if back.record.now_wall_s is None else back.record.now_wall_s
+    hours = max(1, math.ceil((now_s - back.absence.since_wall_s) / 3600))
     return f"eaglewatch since {host} {back.run} --hours {hours}"
 
 
