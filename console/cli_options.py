@@ -88,16 +88,25 @@ def record(command: Callable[[str, str, str], argparse.ArgumentParser], host_hel
     alert.epilog = "Exit codes: 0 all were delivered, 1 one was not, 2 usage, or no alert is set, 3 cannot tell."
 
 
+_PID_HELP = (
+    "the process that writes them: states, CPU and I/O are looked at. Without it they are not seen, nothing is called IDLE or STALLED: "
+    "a dead writer is told as QUIET, and red only after 45 min or more"
+)
+
+
 def counting(command: Callable[[str, str, str], argparse.ArgumentParser], host_help: str) -> None:
     """The commands that count: a directory that somebody else fills, and a stage's output against its ledger."""
     watch = command("watch", "watch", "watch any directory that grows, of a run that was started by hand; launches and signals nothing")
-    watch.epilog = "Exit codes: 0 all files are there, 2 usage, 3 cannot tell (the process has gone before, the link is lost, interrupted)."
+    watch.epilog = (
+        "Exit codes: 0 all files are there (with --once: one reading was taken, however many there are), 2 usage, "
+        "3 cannot tell (the process has gone before, the link is lost, interrupted)."
+    )
     watch.add_argument("host", metavar="HOST", help=host_help)
     watch.add_argument("--dir", required=True, metavar="DIR", help="on the host: flat, or folders such as rows_0-2000; any file names")
     watch.add_argument("--total", required=True, metavar="N", type=words.positive, help="so many files are to come")
-    watch.add_argument("--pid", metavar="PID", type=words.positive, help="the process that writes them: states, CPU and I/O are looked at")
+    watch.add_argument("--pid", metavar="PID", type=words.positive, help=_PID_HELP)
     watch.add_argument("--log", metavar="FILE", help="its log on the host, any path: trouble in it, and what its own progress bar says")
-    watch.add_argument("--once", action="store_true", help="one reading; 0 when it is whole")
+    watch.add_argument("--once", action="store_true", help="one reading; 0 once it is taken, however many files there are")
     _looks(watch.add_argument_group("screen"))
     count = command("count", "count", "count every file of a stage's output and hold them against its ledger; changes nothing")
     count.epilog = "Exit codes: 0 they agree, 1 they do not, 2 usage, 3 cannot tell."

@@ -25,11 +25,16 @@ class Past(msgspec.Struct, frozen=True):
     took_s: float | None
     load_s: float | None
     steady_s: float | None
+    """From the end of loading, or the first unit, to the last unit: what ``tokens_per_s`` is of."""
+    stalled_s: float | None
+    """At severity red, in all. 0: it never stood still; None: nobody watched."""
     samples: int | None
     tokens: int | None
     bytes: int | None
     tokens_per_s: float | None
-    """While steady."""
+    """Within ``steady_s``."""
+    working_tokens_per_s: float | None
+    """The same without the standstills in it."""
     bad: int | None
     failed: int | None
     gaps: dict[str, float]
@@ -62,10 +67,12 @@ def _past(source: dict[str, Any]) -> Past:
         took_s=reading.number(source, "took_s"),
         load_s=reading.number(source, "load_s"),
         steady_s=reading.number(source, "steady_s"),
+        stalled_s=reading.number(source, "stalled_s"),
         samples=reading.count(source, "samples"),
         tokens=reading.count(source, "tokens"),
         bytes=reading.count(source, "bytes"),
         tokens_per_s=reading.number(source, "tokens_per_s_steady"),
+        working_tokens_per_s=reading.number(source, "tokens_per_s_working"),
         bad=reading.count(source, "bad"),
         failed=reading.count(source, "failed"),
         gaps={key: value for key in ("count", "median_s", "q99_s", "longest_s") if (value := reading.number(gaps, key)) is not None},
@@ -76,9 +83,9 @@ def _past(source: dict[str, Any]) -> Past:
 
 
 def trouble(one: Past) -> str:
-    """``0``; ``3 bad``; ``41 failed``; ``3 bad, 41 failed``; a dash where nobody has counted the bad ones."""
-    told = [f"{fmt.count(number)} {what}" for number, what in ((one.bad, "bad"), (one.failed, "failed")) if number]
-    return ", ".join(told) or (fmt.UNKNOWN if one.bad is None else "0")
+    """``0``; ``3 bad, 41 failed``; ``stalled 3 min``; a dash where nobody has counted the bad ones and no standstill is known."""
+    stalled = [f"stalled {fmt.duration(one.stalled_s)}"] if one.stalled_s else []
+    return ", ".join(_wrong(one) + stalled) or (fmt.UNKNOWN if one.bad is None else "0")
 
 
 def facts(one: Past) -> list[tuple[str, str]]:
@@ -86,8 +93,9 @@ def facts(one: Past) -> list[tuple[str, str]]:
     pairs = [
         ("loading", fmt.duration(one.load_s) if one.load_s is not None else ""),
         ("steady", _steady(one)),
+        ("stalled", _stalled(one)),
         ("made", _made(one)),
-        ("bad, failed", trouble(one) if trouble(one) != fmt.UNKNOWN else ""),
+        ("bad, failed", ", ".join(_wrong(one)) or ("" if one.bad is None else "0")),
         ("took", fmt.duration(one.took_s) + " in all" if one.took_s is not None else ""),
         ("gaps", _gaps(one)),
         ("alarms", ", ".join(f"{fmt.count(count)} {kind}" for kind, count in one.alarms.items())),
@@ -101,7 +109,7 @@ def facts(one: Past) -> list[tuple[str, str]]:
 def before(lines: Sequence[Past]) -> str:
     """What earlier attempts of one stage tell of the next one: ``loading took 24 min 31 s (2 times); 4,333 tok/s while steady``."""
     loads = sorted(one.load_s for one in lines if one.load_s is not None)
-    rates = [one.tokens_per_s for one in lines if one.tokens_per_s is not None]
+    rates = [rate for one in lines if (rate := one.working_tokens_per_s or one.tokens_per_s) is not None]
     told = []
     if loads:
         times = "once" if len(loads) == 1 else f"{len(loads)} times"
@@ -115,6 +123,18 @@ def _steady(one: Past) -> str:
     told = [] if one.steady_s is None else [fmt.duration(one.steady_s)]
     told += [] if one.tokens_per_s is None else [f"{fmt.rate(one.tokens_per_s)} tok/s"]
     return " at ".join(told)
+
+
+def _stalled(one: Past) -> str:
+    """Empty where it never stood still, and where nobody watched; and the rate without it, where that is another."""
+    if not one.stalled_s:
+        return ""
+    other = one.working_tokens_per_s is not None and fmt.rate(one.working_tokens_per_s) != fmt.rate(one.tokens_per_s)
+    return fmt.duration(one.stalled_s) + (f" ({fmt.rate(one.working_tokens_per_s)} tok/s without)" if other else "")
+
+
+def _wrong(one: Past) -> list[str]:
+    return [f"{fmt.count(number)} {what}" for number, what in ((one.bad, "bad"), (one.failed, "failed")) if number]
 
 
 def _made(one: Past) -> str:

@@ -119,7 +119,8 @@ def _progress(attempt: Attempt, progress: Progress | None) -> dict:
     told = {"files": files.files if files else None, "bytes": files.bytes if files else None}
     stopping = attempt.state == telemetry.STOPPING
     if progress is None:
-        return {**told, "phase": telemetry.FINISHING if stopping else ""}
+        # What the host's lookout says of a launch counts from the first frame on: nothing has advanced since it began.
+        return {**told, "phase": telemetry.FINISHING} if stopping else {**told, "phase": "", "phase_boot_s": attempt.started_boot_s}
     verifying = progress.phase == telemetry.VERIFYING
     last = [one.last_boot_s for one in attempt.rank_progress if one.last_boot_s is not None and one.last_boot_s <= (progress.boot_s or 0.0)]
     times = [*last, progress.last_boot_s] if progress.last_boot_s is not None else last

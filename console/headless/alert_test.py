@@ -28,7 +28,8 @@ async def _alert_test(arguments: argparse.Namespace, host: Host, output: Output)
             raise UserError(f"run {arguments.run} has no settings on {arguments.host}: eaglewatch init writes them")
         ways = alerting.ways(run_settings.resolved(copy.toml))
         if not ways:
-            raise UserError(f"{alerting.NONE}, so nobody is told; set one: eaglewatch init --print explains both keys")
+            how = f"eaglewatch init {arguments.host} {arguments.run} --preset generic --print explains both keys"
+            raise UserError(f"{alerting.NONE}, so nobody is told; set one: {how}")
         for way in ways:
             output.say(f"eaglewatch: {arguments.host} sends a test alert of run {arguments.run} by {way.how}: {way.what}")
         sent = await ask(session, arguments.host, arguments.run)

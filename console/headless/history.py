@@ -14,7 +14,7 @@ from console.core.since import Times
 from console.headless import hosts
 from console.headless.output import CannotTellError, Output, Result
 from console.headless.session import Session
-from pipeline.errors import EXIT_DONE
+from pipeline.errors import EXIT_DONE, UserError
 
 LIMIT = 200
 
@@ -26,6 +26,11 @@ def command(arguments: argparse.Namespace, output: Output) -> Coroutine[Any, Any
 async def _history(arguments: argparse.Namespace, host: Host, output: Output) -> int:
     async with Session(host, output, arguments.run) as session:
         await session.connect()
+        if arguments.run is not None:
+            listed = await session.runs()
+            if arguments.run not in [one.name for one in listed]:
+                there = f"its runs are {', '.join(one.name for one in listed)}" if listed else "it has no runs yet"
+                raise UserError(f"no run {arguments.run} on {arguments.host}; {there}")
         await session.watch(arguments.run)
         found = past.parse(await session.link.request("history", run=arguments.run, stage=arguments.stage, limit=LIMIT))
         if found is None:

@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 from typing import Any
 
-from console.core import counted, fmt, service
+from console.core import counted, fmt
 from console.core.attempt import Attempt
-from console.core.progress import WAITING, Progress
+from console.core.progress import Progress
 from console.core.rates import NO_RATE, Rate
 from console.core.reading import Reading
 from console.core.store import Store
 from console.core.views import HostView
-from console.headless import outcome, time_left
+from console.headless import outcome, standing, time_left
 from pipeline.contract import telemetry
 from pipeline.contract.stages import STAGES
 
@@ -82,7 +82,8 @@ def progress_line(store: Store, attempt: Attempt | None, stage: str, link: LinkN
     view = store.view
     if attempt is None or view is None:
         return "  ".join([*parts, stage, "not told yet", link.words])
-    parts.append(f"{stage} {state_words(attempt)}")
+    parts.append(f"{stage} {standing.word(store, attempt, link.frame_age_s)}")
+    parts.append(standing.loud_line(store, attempt, link.frame_age_s))
     parts += [attempt.outdated] if attempt.done and attempt.outdated else []
     progress, ledger = attempt.progress, attempt.ledger
     works = progress is not None and not STAGES[stage].service
@@ -123,7 +124,7 @@ def progress_json(store: Store, attempt: Attempt | None, names: dict[str, str], 
     view = store.view
     value: dict[str, Any] = {"type": "progress", "simulated": store.simulated, **names, "link": link_json(link)}
     if attempt is None or view is None:
-        return {**value, "state": None}
+        return {**value, "state": None, "verdict": None}
     progress, ledger = attempt.progress, attempt.ledger
     (now, mean), left = _rates(store, attempt), store.eta(attempt)
     gpus = gpu_summary(view, link.frame_age_s)
@@ -131,6 +132,7 @@ def progress_json(store: Store, attempt: Attempt | None, names: dict[str, str], 
         **value,
         "attempt": attempt.id,
         "state": attempt.state,
+        "verdict": standing.verdict_json(store, attempt, link.frame_age_s),
         "phase": progress.phase if progress else None,
         "samples": progress.done if progress else None,
         "total_samples": progress.total if progress else None,
@@ -175,22 +177,6 @@ def progress_json(store: Store, attempt: Attempt | None, names: dict[str, str], 
 
 def link_json(link: LinkNow) -> dict[str, Any]:
     return {"state": link.state, "words": link.words, "frame_age_s": _rounded(link.frame_age_s)}
-
-
-def state_words(attempt: Attempt) -> str:
-    """The one word for how it stands, as on the screen."""
-    phase = attempt.progress.phase.upper() if attempt.progress else ""
-    if attempt.live and STAGES[attempt.stage].service:
-        return service.word(attempt)
-    phase = WAITING if attempt.progress and attempt.progress.waits else phase
-    return phase if attempt.state == telemetry.RUNNING and phase else state_word(attempt.stage, attempt.state, attempt.outdated)
-
-
-def state_word(stage: str, state: str, outdated: str) -> str:
-    """The same where no more than the state is known: OUTDATED is done, with other inputs or settings; a stopped service is OFF."""
-    if stage in STAGES and STAGES[stage].service and state in (telemetry.STOPPED, telemetry.DONE):
-        return service.OFF
-    return "OUTDATED" if state == telemetry.DONE and outdated else state
 
 
 def done_words(attempt: Attempt) -> str:

@@ -5,13 +5,14 @@ from typing import Any
 
 from console.core import fmt, free_live, free_memory, receipt_age, sanitize, transition_live
 from console.core.action import Action
+from console.core.attempt import Attempt
 from console.core.gates import for_host
 from console.core.reading import Reading
 from console.core.servers import Server
 from console.core.store import Store
 from console.core.views import Gpu, GpuProcess, HostView
-from console.headless import outcome, time_left
-from console.headless.lines import LinkNow, done_words, fact_words, gpu_summary, gpu_words, link_json, state_words
+from console.headless import outcome, standing, time_left
+from console.headless.lines import LinkNow, done_words, fact_words, gpu_summary, gpu_words, link_json
 from pipeline.contract import telemetry, transition
 from pipeline.contract.stages import STAGES
 
@@ -68,16 +69,17 @@ def line(store: Store, host: str, link: LinkNow) -> str:
 
 
 def states(store: Store) -> list[str]:
-    """Of every stage, to notice when one has changed."""
+    """Of every stage, with what an operator must act on, to notice when one has changed."""
     stages = (store.view.stages if store.view else None) or {}
-    return [f"{stage} {state_words(one)}" for stage, one in stages.items()]
+    found = {stage: standing.loud(store, one) for stage, one in stages.items()}
+    return [f"{stage} {standing.state_words(one)} {verdict.level if (verdict := found[stage]) else ''}" for stage, one in stages.items()]
 
 
 def as_json(store: Store, host: str, link: LinkNow, runs: list[dict[str, Any]]) -> dict[str, Any]:
     """For programs: the result's shape, and the host beside it. Ages in seconds; unknown is null, with the reason in ``missing``."""
     view = store.view
     gpus_age = view.age_s(view.nvml.boot_s, link.frame_age_s) if view and view.nvml else None
-    stages = {stage: outcome.row(one, view.boot_s) for stage, one in (view.stages or {}).items()} if view else {}
+    stages = {stage: _stage_json(store, one, link) for stage, one in (view.stages or {}).items()} if view else {}
     value: dict[str, Any] = {"simulated": store.simulated, "stages": stages, "host": host, "link": link_json(link), "runs": runs}
     if view is None:
         return {**value, "gpus": None, "nvml": None, "disk": None}
@@ -106,6 +108,12 @@ def as_json(store: Store, host: str, link: LinkNow, runs: list[dict[str, Any]]) 
         "gpus": None if view.gpus is None else [_gpu_json(gpu, gpus_age, store.simulated) for gpu in view.gpus],
         "actions": {name: _action_json(view, one, link) for name, one in view.actions.items()},
     }
+
+
+def _stage_json(store: Store, one: Attempt, link: LinkNow) -> dict[str, Any]:
+    """The result's row, and how it is judged while it runs."""
+    now_boot_s = store.view.boot_s if store.view else None
+    return {**outcome.row(one, now_boot_s), "verdict": standing.verdict_json(store, one, link.frame_age_s)}
 
 
 def _gpu_rows(view: HostView, link: LinkNow) -> list[str]:
@@ -141,13 +149,14 @@ def _stages(store: Store, link: LinkNow) -> list[tuple[str, str, list[str]]]:
     rows = []
     for stage, one in ((view.stages if view else None) or {}).items():
         progress = one.progress
-        parts = [f"{state_words(one)} {done_words(one)}".rstrip()]
+        parts = [f"{standing.word(store, one, link.frame_age_s)} {done_words(one)}".rstrip()]
         parts += [progress.note] if progress and one.live and progress.note else []
         parts += [time_left.line(store, one, link)] if progress and one.state == telemetry.RUNNING and not STAGES[stage].service else []
         why = one.why or (one.outdated if one.done else "")
+        loud = standing.loud_line(store, one, link.frame_age_s)
         late = one.refused
         refused = [f"its last launch was refused: {late.why or outcome.words(late)}"] if late else []
-        rows.append((stage, ", ".join(parts), ([why] if why else []) + refused + fact_words(progress)))
+        rows.append((stage, ", ".join(parts), ([loud] if loud else []) + ([why] if why else []) + refused + fact_words(progress)))
     return rows
 
 

@@ -32,6 +32,8 @@ async def _watch(arguments: argparse.Namespace, wanted: Target, host: Host, outp
         await session.connect()
         watching = Watching(session, wanted)
         await watching.start()
+        if wanted.pid is None:
+            output.say(f"eaglewatch: {watch_lines.UNSEEN}")
         for note in watching.notes:
             output.say(f"eaglewatch: {note}")
         printer = _Printer(session, watching, output)

@@ -5,13 +5,20 @@ from typing import Any
 
 from console.core import eta_words, fmt, watched
 from console.core.attempt import Attempt
+from console.core.eta import Eta
 from console.core.eta_words import Here
 from console.core.store import Store
+from console.headless import standing
 from console.headless.lines import LinkNow, gpu_summary, gpu_words, link_json
-from pipeline.contract.signals import AMBER, NO_DATA, RED
+from pipeline.contract.signals import FINE, NO_DATA, Verdict
 from pipeline.contract.stages import WATCH
+from pipeline.contract.telemetry import STEADY
 
 _ALARMS = 3
+_NEWEST = "newest unit "
+"""How a verdict begins that tells the age of the newest unit."""
+UNSEEN = "without --pid processes are not seen: a dead writer is told as QUIET, and red only after 45 min or more"
+"""Idle and stalled take a look at the processes; what is left is the gap alone (``pipeline.contract.stall_limits``: three times 15 min)."""
 
 
 def line(store: Store, attempt: Attempt | None, link: LinkNow, total: int) -> str:
@@ -27,16 +34,15 @@ def line(store: Store, attempt: Attempt | None, link: LinkNow, total: int) -> st
         parts.append(f"{fmt.share(progress.load_done, progress.load_total)} weights, by the log")
     if files is not None:
         parts += [
-            f"{fmt.share(files.files, total)} files",
+            there(files.files, total),
             fmt.size(files.bytes),
             f"counted {fmt.age(view.age_s(files.boot_s, age_s))} ago",
         ]
         if files.newest_boot_s is not None:
-            parts.append(f"newest {fmt.age(view.age_s(files.newest_boot_s, age_s))} ago")
+            parts.append(f"newest file {fmt.age(view.age_s(files.newest_boot_s, age_s))} ago")
     parts.append(speed(store, attempt))
     parts.append(left(store, attempt, age_s))
-    verdict = store.verdict(attempt, age_s)
-    parts.append(f"{verdict.level}: {verdict.line}" if verdict.line else verdict.level)
+    parts.append(judged(attempt, store.verdict(attempt, age_s)))
     parts += alarms(store, attempt, age_s)
     parts += [f"{fact.label}: {fact.text}" for fact in progress.facts]
     parts.append(log(store, attempt, age_s))
@@ -50,11 +56,51 @@ def line(store: Store, attempt: Attempt | None, link: LinkNow, total: int) -> st
 def word(store: Store, attempt: Attempt, link: LinkNow) -> str:
     """How it stands: never "failed", since nobody here saw how it ended."""
     if attempt.live:
-        verdict = store.verdict(attempt, link.frame_age_s)
-        phase = attempt.progress.phase.upper() if attempt.progress else ""
-        phase = verdict.level if verdict.severity in (AMBER, RED) else phase
-        return f"watch {phase}" + (f", pid {attempt.pid} lives" if attempt.pid is not None else "")
+        phase = phase_word(attempt)
+        pid = f", pid {attempt.pid} lives" if attempt.pid is not None else ""
+        return f"watch {standing.judged_word(store, attempt, link.frame_age_s, phase)}{pid}"
     return f"watch ENDED, {attempt.why}" if attempt.ended else f"watch {attempt.state}"
+
+
+def phase_word(attempt: Attempt) -> str:
+    """STEADY only once files have come; what is full is called so, since whether its writer ends is not known here."""
+    progress = attempt.progress
+    if progress is None:
+        return ""
+    if progress.phase != STEADY:
+        return progress.phase.upper()
+    if progress.done is None:
+        return "COUNTING"
+    if progress.total is not None and progress.done >= progress.total:
+        return "ALL THERE" if progress.done == progress.total else "MORE THAN ALL"
+    if progress.first_boot_s is None:
+        return "NO NEW FILE YET" if progress.done else "NO FILE YET"
+    return STEADY.upper()
+
+
+def judged(attempt: Attempt, verdict: Verdict) -> str:
+    """``QUIET: no new unit for 2 min``. The age of the newest file stands beside it already; of a full directory nothing is expected."""
+    told, progress = verdict.line, attempt.progress
+    if verdict.level == FINE and attempt.live and progress is not None and progress.done is not None:
+        if progress.total is not None and progress.done >= progress.total:
+            told = "nothing more is to come" if progress.done == progress.total else ""
+        elif told.startswith(_NEWEST):
+            told = told.partition(" (")[2].rstrip(")")  # ``usual 20 s, longest 1 min``
+    return f"{verdict.level}: {told}" if told else verdict.level
+
+
+def eta_why(attempt: Attempt, eta: Eta) -> str:
+    """Why there is no ETA; what was there before the watch tells no speed."""
+    progress = attempt.progress
+    waits = progress is None or progress.done is None or progress.first_boot_s is not None or bool(progress.waits)
+    return eta.why if waits or eta.paused else "no new file since the watch began" if attempt.pid is None else "no file of this process yet"
+
+
+def there(files: int | None, total: int) -> str:
+    """``82/400 files``, or ``88 files, 83 more than 5``."""
+    if files is None or files <= total:
+        return f"{fmt.share(files, total)} files"
+    return f"{fmt.count(files)} files, {fmt.count(files - total)} more than {fmt.count(total)}"
 
 
 def speed(store: Store, attempt: Attempt) -> str:
@@ -75,9 +121,9 @@ def left(store: Store, attempt: Attempt, age_s: float | None) -> str:
         return ""
     eta, now_s, progress = store.eta(attempt), time.time(), attempt.progress
     if progress and progress.done is not None and progress.total is not None and progress.done >= progress.total:
-        return "all are there"
+        return "all are there" if progress.done == progress.total else ""
     if eta.seconds is None:
-        return eta_words.paused(eta) or f"ETA - ({eta.why})"
+        return eta_words.paused(eta) or f"ETA - ({eta_why(attempt, eta)})"
     host_offset_s = store.view.utc_offset_s if store.view else None
     done = eta_words.done(store, attempt, Here(now_s, time.localtime(now_s).tm_gmtoff, age_s or 0.0, host_offset_s))
     words = fmt.duration(max(eta.seconds - (age_s or 0.0), 0.0))
@@ -133,7 +179,7 @@ def as_json(store: Store, attempt: Attempt | None, link: LinkNow, names: dict[st
         "eta_s": _age(eta.seconds),
         "eta_low_s": _age(eta.low_s),
         "eta_high_s": _age(eta.high_s),
-        "eta_why": eta.why or None,
+        "eta_why": eta_why(attempt, eta) or None,
         "level": verdict.level,
         "severity": verdict.severity,
         "line": verdict.line,
@@ -154,11 +200,11 @@ def names(host: str, directory: str, total: int, pid: int | None) -> dict[str, A
 def ended(end: str, attempt: Attempt | None, total: int) -> str:
     """How the watch ended, one line."""
     files = attempt.directory if attempt else None
-    there = fmt.share(files.files if files else None, total)
+    words = there(files.files if files else None, total)
     if end == watched.REACHED:
-        return f"{there} files are there, {fmt.size(files.bytes if files else None)}, counted twice"
+        return f"{words} are there, {fmt.size(files.bytes if files else None)}, counted twice"
     if end == watched.GONE:
-        return f"{there} files are there, and {attempt.why if attempt else 'the process has gone'}"
+        return f"{words} are there, and {attempt.why if attempt else 'the process has gone'}"
     return "the directory has gone"
 
 

@@ -24,7 +24,6 @@ from console.tui.record_requests import RecordRequests
 from console.tui.state import LIVE, ConsoleState
 from console.tui.tasks import Tasks
 from console.tui.transition_requests import TransitionRequests
-from pipeline.contract.stages import STAGES
 from pipeline.errors import StageError
 
 if TYPE_CHECKING:
@@ -188,6 +187,7 @@ class Controller(Lookups, RecordRequests, TransitionRequests):
                 self._tasks.spawn(self._tell_absence(absence), "asking what happened meanwhile")
             self._ends.heard(view)
             self._keeper.heard()
+            self._settings_heard(view.run)
             self._follower.heard(state.run)
             self._courses.heard(view)
             for said in self._health.of(view):
@@ -219,14 +219,7 @@ class Controller(Lookups, RecordRequests, TransitionRequests):
         if run is None:
             return
         self._keeper.want(now=True)
-        settings = await self._wire.read_settings(self._session, run)
-        if run != state.run:
-            return
-        state.settings, state.settings_missing = settings, settings is None
-        paths = [path for stage, known in STAGES.items() if known.built for path in self.outputs(stage)]
-        if paths:  # the last stage's: hidden states are by far the most that is written
-            await self._link.watch(run, 1.0, paths[-1])
-        if self._start_asked and not state.read_only:
+        if await self._read_settings(run) and self._start_asked and not state.read_only:
             self._start_asked = False
             self._tasks.spawn(self._rehearse(), "the rehearsal")
 

@@ -207,11 +207,8 @@ def run_asks(state: ConsoleState) -> str | None:
 
 
 def test_alert(state: ConsoleState) -> str | None:
-    if reason := act(state):
-        return reason
-    from console.core import alerting
-
-    return None if alerting.ways(state.resolved) else alerting.NONE
+    """Whether the settings name a way is the host's to say: it reads them when it sends."""
+    return act(state)
 
 
 def open_run(state: ConsoleState) -> str | None:

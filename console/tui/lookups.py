@@ -5,8 +5,10 @@ from typing import TYPE_CHECKING, Any
 from console.tui.messages import Problem, Said
 from console.tui.state import ConsoleState, RunSettings
 from console.tui.tasks import Tasks
+from pipeline.contract.stages import STAGES
 
 if TYPE_CHECKING:
+    from console.core.views import Run
     from console.headless.dumping import Dump
     from console.tui.wire import Interpreter, Opened, ScreenSession
 
@@ -20,6 +22,8 @@ class Lookups:
     state: ConsoleState
     _tasks: Tasks
     _wire: Any
+    _settings_asked = ""
+    """Those of which a frame told, and that were asked for by that."""
     _opened: "Opened | None"
     _session: "ScreenSession | None"
 
@@ -34,6 +38,28 @@ class Lookups:
     def settings(self) -> RunSettings | None:
         """The run's settings: the host's copy, or those that would be sent."""
         return self.state.settings or self.state.settings_offered
+
+    def _settings_heard(self, run: "Run") -> None:
+        """Read the run's settings again when a frame tells of others than were read: somebody replaced them, or wrote the first."""
+        state, told = self.state, run.settings_sha256
+        known = state.settings.sha256 if state.settings else ""
+        if told == known:
+            self._settings_asked = ""
+        elif told and told != self._settings_asked and (known or state.settings_missing):  # once for each
+            self._settings_asked = told
+            self._tasks.spawn(self._read_settings(run.name), "reading the settings, which were replaced")
+
+    async def _read_settings(self, run: str) -> bool:
+        """The settings of the chosen run, and the disk that they write to; False: another run was chosen meanwhile."""
+        state = self.state
+        settings = await self._wire.read_settings(self._session, run)
+        if run != state.run:
+            return False
+        state.settings, state.settings_missing = settings, settings is None
+        paths = [path for stage, known in STAGES.items() if known.built for path in self.outputs(stage)]
+        if paths:  # the last stage's: hidden states are by far the most that is written
+            await self._link.watch(run, 1.0, paths[-1])
+        return True
 
     def run_directory(self) -> str:
         return self._wire.run_directory(self.state.hello, self.state.run)

@@ -121,7 +121,7 @@ class RecordFlows:
         app, state = self._app, self._state
         ways = alerting.ways(state.resolved)
         lines = [
-            *rows([(one.how, one.what) for one in ways]),
+            *(rows([(one.how, one.what) for one in ways]) or [Content(" by the settings that this console has read: nowhere")]),
             Content(),
             Content.styled(f" {state.host} sends it now, marked as a test; the run's [alerts] say where to", MUTED),
         ]

@@ -40,6 +40,8 @@ class RunSettings(NamedTuple):
     resolved: dict[str, Any] | None
     """None when they cannot be read; ``why`` then says so."""
     why: str = ""
+    sha256: str = ""
+    """Of the host's file, as frames tell it; empty: not told."""
 
 
 @dataclass

@@ -41,10 +41,13 @@ def main_lines(state: ConsoleState, watching: Watching, width: int) -> list[Cont
     lines.append(_counted(state, view, attempt, width))
     if not attempt.live:
         lines.append(line([Piece(attempt.why, WARN)], [], width))
-    elif verdict.line:
-        told = f"{verdict.level}: {verdict.line}"
+    else:
+        told = watch_lines.judged(attempt, verdict)
         parts = textwrap.wrap(told, max(width - 2, 10), max_lines=2, placeholder=" …", break_on_hyphens=False)
         lines += [Content.styled(f" {one}", STYLES[verdict.severity]) for one in parts]
+    if attempt.live and target.pid is None:
+        parts = textwrap.wrap(watch_lines.UNSEEN, max(width - 2, 10))
+        lines += [Content.styled(f" {one}", MUTED) for one in parts]
     if progress.note:
         lines.append(line([Piece(progress.note, WARN)], [], width))
     lines += [line([Piece(one, BAD)], [], width) for one in watch_lines.alarms(state.store, attempt, state.age_s)]
@@ -69,7 +72,7 @@ def main_lines(state: ConsoleState, watching: Watching, width: int) -> list[Cont
 
 def _how_far(state: ConsoleState, watching: Watching, attempt: Attempt, verdict: Verdict, width: int) -> Content:
     target, progress, files = watching.target, attempt.progress, attempt.directory
-    word, style = (progress.phase.upper() if progress else "", STRONG)
+    word, style = watch_lines.phase_word(attempt), STRONG
     if watching.watched.end:
         word, style = ("ALL THERE", GOOD) if watching.watched.end == "reached" else ("CANNOT TELL", WARN)
     elif not attempt.live:
@@ -82,8 +85,8 @@ def _how_far(state: ConsoleState, watching: Watching, attempt: Attempt, verdict:
     if files is not None and not watching.watched.end:
         share = None if files.files is None else files.files / target.total
         pieces += [
-            Piece(f"{fmt.share(files.files, target.total)} files", STRONG),
-            Piece(fmt.share_percent(share)),
+            Piece(watch_lines.there(files.files, target.total), STRONG),
+            Piece(fmt.share_percent(share) if share is None or share <= 1 else ""),
             Piece(fmt.size(files.bytes), STRONG),
         ]
     if progress is not None and progress.load_done is not None:

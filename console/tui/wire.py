@@ -128,7 +128,7 @@ async def runs(session: Session, host: str, usual: str) -> tuple[tuple[str, ...]
 async def read_settings(session: Session, run: str) -> RunSettings | None:
     """The run's settings on the host; None when it has none. Raises StageError."""
     copy = await launching.host_copy(session, run)
-    return resolve_settings(copy.toml) if copy else None
+    return resolve_settings(copy.toml)._replace(sha256=copy.sha256) if copy else None
 
 
 def resolve_settings(toml: str) -> RunSettings:

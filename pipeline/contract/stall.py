@@ -58,6 +58,7 @@ class Judge:
         """The certain end that was seen last, for as long as what showed it cannot be read."""
         self._longest_spin_s = 0.0
         self._units_boot_s: Optional[float] = None
+        self._unit_seen = False
 
     def learn(self, learned: Dict[str, GapStats], power_w: Dict[int, float]) -> None:
         """Take what somebody else has learned of this attempt by now."""
@@ -147,6 +148,7 @@ class Judge:
             self._anchor_s = min(advance.boot_s, look.boot_s)
             if advance.unit:
                 self._units_boot_s = self._anchor_s
+        self._unit_seen |= look.last_boot_s is not None or (advance is not None and advance.unit)
         self._measure(look)
         return advance
 
@@ -236,5 +238,6 @@ class Judge:
         if not look.live:
             return Verdict(self.level, self.severity, "it has ended", phase, self._since_s, None, gaps, rows, told)
         gap_s = max(look.boot_s - self._anchor_s, 0.0)
-        line = stall_words.line(self.level, look, phase, gap_s, gaps, self._processes, self._gpus, self._unwatched_s)
+        seen = self._unit_seen
+        line = stall_words.line(self.level, look, phase, gap_s, gaps, self._processes, self._gpus, self._unwatched_s, seen)
         return Verdict(self.level, self.severity, line, phase, self._since_s, gap_s, gaps, rows, told)

@@ -52,8 +52,21 @@ def unread(processes: Processes, gpus: Gpus, look: Signals) -> List[str]:
     return found
 
 
-def line(level: str, look: Signals, phase: str, gap_s: float, gaps: GapStats, processes: Processes, gpus: Gpus, unwatched_s: float) -> str:
-    """The line of a verdict on a running job."""
+def line(
+    level: str,
+    look: Signals,
+    phase: str,
+    gap_s: float,
+    gaps: GapStats,
+    processes: Processes,
+    gpus: Gpus,
+    unwatched_s: float,
+    unit_seen: bool = True,
+) -> str:
+    """The line of a verdict on a running job. ``unit_seen``: it has finished a unit in this attempt."""
+    if level == signals.FINE and not unit_seen and look.units and phase in (STEADY, WARMUP, VERIFYING):
+        watched_s = gap_s - unwatched_s if unwatched_s > UNWATCHED_S else gap_s
+        return "no %sunit yet, watched for %s" % ("new " if look.done else "", span(watched_s))
     gap = "%s %s" % ("no new unit for" if phase in (STEADY, WARMUP, VERIFYING) else "no advance for", span(gap_s))
     known = usual(gaps)
     gap += " (%s)" % known if known else ""

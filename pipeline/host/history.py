@@ -9,11 +9,11 @@ import os
 import stat
 from typing import Any, Dict, List, Optional, Tuple
 
-from pipeline.contract import layout, telemetry
+from pipeline.contract import events, layout, telemetry
 from pipeline.contract.files import append_line, loads
 from pipeline.contract.stages import JOBS
 from pipeline.contract.telemetry import number
-from pipeline.host import asked
+from pipeline.host import asked, history_steady
 from pipeline.host.errors import USAGE, RequestError
 from pipeline.host.since_words import span
 
@@ -68,7 +68,7 @@ def load_prior(data_dir: str, stage: str, model: Any) -> Optional[Dict[str, Any]
     loads = [one for one in same if (number(one.get("load_s")) or 0) > 0][-_PRIOR_LOADS:]
     if not loads:
         return None
-    speed, memory = _median(loads, "tokens_per_s_steady"), _median(loads, "loaded_gpu_mib")
+    speed, memory = _speed(loads), _median(loads, "loaded_gpu_mib")
     return {"median_s": _median(loads, "load_s"), "count": len(loads), "tokens_per_s": speed, "gpu_mib": memory}
 
 
@@ -77,7 +77,7 @@ def evidence(data_dir: str, stage: str, model: Any) -> str:
     same = [one for one in newest(data_dir) if one.get("stage") == stage and model is not None and one.get("model") == model]
     if not same:
         return ""
-    prior, speed = load_prior(data_dir, stage, model), _median(same[-_PRIOR_LOADS:], "tokens_per_s_steady")
+    prior, speed = load_prior(data_dir, stage, model), _speed(same[-_PRIOR_LOADS:])
     parts = ["%d earlier here" % len(same)]
     parts += ["loaded in %s (median of %d)" % (span(prior["median_s"]), prior["count"])] if prior else []
     parts += ["%.3g tokens/s" % speed] if speed else []
@@ -85,12 +85,13 @@ def evidence(data_dir: str, stage: str, model: Any) -> str:
 
 
 def line(view: Dict[str, Any], run: str, facts: Dict[str, Any]) -> Dict[str, Any]:
-    """An ended attempt's line, of its view and what only its lookout knows: {model, model_fingerprint, events, gaps, alarms, bytes,
-    retried, loaded_gpu_mib}."""
+    """An ended attempt's line, of its view and what only its lookout knows: {model, model_fingerprint, events, gaps, alarms,
+    retried, loaded_gpu_mib, stalled_s, stalled_steady_s}."""
     progress, receipt = view["progress"] or {}, view["receipt"] or {}
-    resumed_done, resumed_tokens = number(progress.get("resumed_done")) or 0, number(progress.get("resumed_tokens")) or 0
-    done, tokens = number(progress.get("done")), number(progress.get("tokens"))
-    load_s, steady_s = _phases(facts["events"])
+    steady_s, made = history_steady.steady(progress, receipt, facts["events"])
+    stalled_s, worked_s = facts["stalled_s"], None
+    if steady_s is not None and facts["stalled_steady_s"] is not None:
+        worked_s = steady_s - facts["stalled_steady_s"]
     return {
         "run": run,
         "stage": view["stage"],
@@ -102,13 +103,15 @@ def line(view: Dict[str, Any], run: str, facts: Dict[str, Any]) -> Dict[str, Any
         "model_fingerprint": facts["model_fingerprint"],
         "began_wall_s": view["started_wall_s"],
         "took_s": _between(view["started_boot_s"], view["ended_boot_s"]),
-        "load_s": load_s,
+        "load_s": _loading(facts["events"]),
         "loaded_gpu_mib": facts["loaded_gpu_mib"],
-        "steady_s": steady_s if steady_s is not None else _between(progress.get("phase_boot_s"), view["ended_boot_s"], progress),
-        "samples": None if done is None else int(done - resumed_done),
-        "tokens": None if tokens is None else int(tokens - resumed_tokens),
-        "bytes": facts["bytes"],
-        "tokens_per_s_steady": _rate(progress),
+        "steady_s": steady_s,
+        "stalled_s": None if stalled_s is None else round(stalled_s),
+        "samples": history_steady.made(progress, "done"),
+        "tokens": history_steady.made(progress, "tokens"),
+        "bytes": history_steady.made(progress, "bytes"),
+        "tokens_per_s_steady": history_steady.rate(made, steady_s),
+        "tokens_per_s_working": history_steady.rate(made, worked_s),
         "bad": _first(receipt.get("bad"), progress.get("bad")),
         "failed": _first(receipt.get("failed")),
         "gaps": facts["gaps"],
@@ -137,31 +140,22 @@ def _read(path: str) -> List[Dict[str, Any]]:
     return found
 
 
-def _phases(found: List[Dict[str, Any]]) -> Tuple[Optional[float], Optional[float]]:
-    """Seconds of loading and of steady work, of the phases that have ended."""
-    sums: Dict[str, float] = {}
-    for event in found:
-        seconds = number(event.get("seconds"))
-        if event.get("kind") == "phase" and seconds is not None:
-            before = str(event.get("before"))
-            sums[before] = sums.get(before, 0.0) + seconds
-    return tuple(None if one not in sums else round(sums[one], 3) for one in (telemetry.LOADING, telemetry.STEADY))  # type: ignore
+def _loading(found: List[Dict[str, Any]]) -> Optional[float]:
+    """Seconds of loading, of the phases that have ended."""
+    loads = [number(one.get("seconds")) for one in found if one.get("kind") == events.PHASE and one.get("before") == telemetry.LOADING]
+    known = [one for one in loads if one is not None]
+    return round(sum(known), 3) if known else None
 
 
-def _between(began: Any, ended: Any, progress: Optional[Dict[str, Any]] = None) -> Optional[float]:
-    """Seconds between two times; of a phase that was open at the end only when that phase is the steady one."""
+def _between(began: Any, ended: Any) -> Optional[float]:
+    """Seconds between two times."""
     first, last = number(began), number(ended)
-    if first is None or last is None or last < first or (progress is not None and progress.get("phase") != telemetry.STEADY):
-        return None
-    return round(last - first, 3)
+    return None if first is None or last is None or last < first else round(last - first, 3)
 
 
-def _rate(progress: Dict[str, Any]) -> Optional[float]:
-    names = ("tokens", "first_tokens", "last_boot_s", "first_boot_s")
-    tokens, first_tokens, last_s, first_s = (number(progress.get(name)) for name in names)
-    if tokens is None or first_tokens is None or last_s is None or first_s is None or last_s <= first_s or tokens < first_tokens:
-        return None
-    return round((tokens - first_tokens) / (last_s - first_s), 2)
+def _speed(lines: List[Dict[str, Any]]) -> Optional[float]:
+    """Median tokens a second, standstills left out where they were watched."""
+    return _median([{"rate": one.get("tokens_per_s_working") or one.get("tokens_per_s_steady")} for one in lines], "rate")
 
 
 def _median(lines: List[Dict[str, Any]], name: str) -> Optional[float]:

@@ -25,6 +25,7 @@ from pipeline.host.lookout_gpus import Gpus
 from pipeline.host.lookout_levels import Levels
 from pipeline.host.lookout_risks import DiskWatch, Growth, MemoryWatch
 from pipeline.host.lookout_signals import Looks
+from pipeline.host.lookout_stalled import Stalled
 
 TURN_S, BEHIND_S = 0.35, 0.1
 LOOK_S = 5.0
@@ -77,6 +78,7 @@ class Lookout:
         self._memory, self._growth = MemoryWatch(), Growth()
         self._verdict: Optional[Verdict] = None
         self._levels = Levels(known.get("told"), self._alerts, self._event)
+        self._stalled = Stalled(known.get("stalled"))
         self._look_s = self._alive_s = float("-inf")
         self._gone_s: Optional[float] = None
         self._complaints: Set[str] = set()
@@ -119,6 +121,7 @@ class Lookout:
         if self._judge is not None:
             self._verdict = self._judge.look(seen)
             self._levels.look(self._verdict, now)
+            self._stalled.look(now, self._levels.red, self._looks.progress)
         output = self._looks.output.latest
         risk = self._disk.look(now, output, seen.bytes, number(self._looks.progress.get("total_bytes")))
         if risk is not None:
@@ -132,16 +135,14 @@ class Lookout:
     def seen(self) -> Dict[str, Any]:
         """What the end of the attempt is judged by."""
         output = self._looks.output.latest
-        ledger = (output.ledger if output is not None else None) or {}
-        size = number(ledger.get("bytes")) or number(self._looks.progress.get("bytes"))
-        gaps = self._gaps().get("steady")
+        progress = read_json(layout.progress_file(self._directory, 0)) or {}
         return {
             "alarms": dict(self._log.counts),
-            "gaps": gaps,
+            "gaps": self._gaps().get("steady"),
             "grew": self._growth.seen,
             "free_bytes": None if output is None else output.free_bytes,
             "memory_share": self._memory.least_share,
-            "bytes": None if size is None else int(size),
+            **self._stalled.end(boot_s(), progress),
         }
 
     def write(self, now: float) -> None:
@@ -165,6 +166,7 @@ class Lookout:
             "alerts": self._alerts.entries,
             "log": self._log.state,
             "told": self._levels.told,
+            "stalled": self._stalled.state,
         }
         self._alerts.changed = False
         try:

@@ -20,7 +20,7 @@ class End:
     """Of the attempt in ``directory``, which has ended."""
 
     def __init__(self, directory: str, run: str, spec: Dict[str, Any], settings: Dict[str, Any], alerts_: Alerts, seen: Dict[str, Any]):
-        """``seen``: {alarms, gaps, grew, free_bytes, memory_share, bytes}, as the lookout saw last."""
+        """``seen``: {alarms, gaps, grew, free_bytes, memory_share, stalled_s, stalled_steady_s}, as the lookout saw last."""
         self._directory, self._run, self._spec, self._settings, self._alerts, self._seen = directory, run, spec, settings, alerts_, seen
         self._run_directory = os.path.dirname(os.path.dirname(os.path.dirname(directory)))
         self._data_dir = os.path.dirname(os.path.dirname(self._run_directory))
@@ -108,8 +108,7 @@ class End:
             "retried": retried,
             "loaded_gpu_mib": loaded_gpu_mib(self._directory, view["progress"] or {}),
         }
-        size = self._seen["bytes"] or number((view["progress"] or {}).get("bytes"))  # of an attempt that ended before any look
-        facts.update(gaps=self._seen["gaps"], alarms=self._seen["alarms"], bytes=None if size is None else int(size))
+        facts.update((name, self._seen[name]) for name in ("gaps", "alarms", "stalled_s", "stalled_steady_s"))
         history.append(self._data_dir, history.line(view, self._run, facts))
 
     def _event(self, **fields: Any) -> None:

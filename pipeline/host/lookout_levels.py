@@ -20,6 +20,11 @@ class Levels:
         self._first_s: Optional[float] = None
         self._taken_over = self.told != signals.FINE
 
+    @property
+    def red(self) -> bool:
+        """Whether what was told last is red, by this lookout or an earlier one."""
+        return self.told != signals.FINE and bool(self.told) and not self.told.endswith(")")
+
     def look(self, verdict: Verdict, now: float) -> None:
         if self._knows_less(verdict, now):
             return

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from console.core import sanitize
 from console.core.store import Store
-from console.headless import lines, outcome, status_lines
+from console.headless import lines, outcome, standing, status_lines
 from console.headless.lines import LinkNow
 from console.headless.session import link_words
 from console.remote.state import LinkStatus
@@ -163,8 +163,8 @@ def test_a_service_has_no_samples_and_a_check_of_the_whole_counts_for_all() -> N
 
 
 def test_status_calls_outdated_what_the_table_calls_so() -> None:
-    assert lines.state_word("vocab", "DONE", "made of other rows") == "OUTDATED"
-    assert (lines.state_word("vocab", "DONE", ""), lines.state_word("serve", "STOPPED", "")) == ("DONE", "OFF")
+    assert standing.state_word("vocab", "DONE", "made of other rows") == "OUTDATED"
+    assert (standing.state_word("vocab", "DONE", ""), standing.state_word("serve", "STOPPED", "")) == ("DONE", "OFF")
 
 
 def test_a_line_with_a_clock_tells_when_it_is_done_and_when_the_disk_is_full() -> None:

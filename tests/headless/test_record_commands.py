@@ -1,5 +1,6 @@
 """``eaglewatch since``, ``history``, ``incident`` and ``alert-test``: what they print, their exit codes, and what they write."""
 
+import io
 import json
 import tarfile
 import time
@@ -8,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from console import cli
+from console.headless import init
+from console.headless.output import Output
 from console.remote import errors
 from console.remote.errors import AgentError, SshError
 from pipeline.errors import UserError
@@ -83,6 +87,11 @@ async def test_history_prints_each_attempt_with_what_is_known_of_it(monkeypatch:
     assert (done.code, done.out) == (0, "no attempt of stage serve has ended on h yet\n")
 
 
+async def test_history_of_an_unknown_run_names_those_that_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UserError, match="no run nope on h; its runs are r"):
+        await ran(monkeypatch, RecordHost({"history": {"lines": []}}), "history", "h", "--run", "nope")
+
+
 def members(path: Path) -> dict[str, str]:
     with tarfile.open(path) as tar:
         return {one.name.partition("/")[2]: tar.extractfile(one).read().decode() for one in tar.getmembers()}  # type: ignore[union-attr]
@@ -156,8 +165,12 @@ async def test_alert_test_tells_whether_it_arrived(
 
 
 async def test_alert_test_where_none_is_set_is_a_matter_of_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UserError, match=r"neither an \[alerts\] command nor a webhook"):
+    with pytest.raises(UserError, match=r"neither an \[alerts\] command nor a webhook") as refused:
         await ran(monkeypatch, RecordHost({"read settings": {"value": '[model]\npath = "/m"\n'}}), "alert-test", "h", "r")
+    advised = str(refused.value).partition("set one: eaglewatch ")[2].partition(" explains")[0]
+    printed, read = io.StringIO(), cli.parser().parse_args(advised.split())
+    assert init.command(read, Output(False, printed, io.StringIO())) == 0, "what it advises works as it stands"
+    assert "#webhook =" in printed.getvalue()
     with pytest.raises(UserError, match="has no settings"):
         await ran(monkeypatch, RecordHost({"read settings": AgentError(errors.MISSING, "none")}), "alert-test", "h", "r")
 

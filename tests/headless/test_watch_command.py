@@ -111,7 +111,13 @@ def test_one_reading_for_people_and_an_interrupted_watch(
     assert code == 3 and last["error"]["message"] == "interrupted; what was watched goes on"
     once = bare.run(*named(out), "--once")
     assert once.returncode == 0, once.stderr
-    assert "watch STEADY" in once.stdout and "6/12 files" in once.stdout and "6 kB" in once.stdout
+    text = " ".join(once.stdout.split())
+    assert "watch NO NEW FILE YET" in text and "6/12 files" in text and "6 kB" in text
+    assert "OK: no new unit yet, watched for" in text and "ETA - (no new file since the watch began)" in text
+    assert "without --pid processes are not seen: a dead writer is told as QUIET" in once.stderr
+    more = bare.run(*named(out, total="5"), "--once")
+    text = " ".join(more.stdout.split())
+    assert more.returncode == 0 and "6 files, 1 more than 5" in text and "all are there" not in text
 
 
 REFUSED = [

@@ -18,6 +18,7 @@ attempt = os.environ["EAGLEWATCH_ATTEMPT_DIR"]
 name = os.path.basename(attempt)
 now = time.clock_gettime(7)
 value = {"phase": "steady", "unit": "sample", "done": 50, "resumed_done": 10, "tokens": 5000, "resumed_tokens": 1000, "bytes": 7}
+value["resumed_bytes"] = 3
 value.update(first_tokens=1100, first_boot_s=now - 10, last_boot_s=now)
 for path, text in (("progress/0.json", value), ("receipt.json", {"verified": True, "bad": 0, "failed": 3, "attempt": name})):
     with open(os.path.join(attempt, path), "w") as file:
@@ -36,7 +37,7 @@ def test_an_ended_attempt_is_one_line(host: Host) -> None:
     (one,) = wait_for(lambda: history.newest(str(host.data_dir)), "the line")
     expected = {
         "run": RUN, "stage": "prepare", "attempt": Path(directory).name, "by": "tester", "outcome": "DONE", "model": "/m",
-        "model_fingerprint": None, "load_s": 61.5, "steady_s": 20, "samples": 40, "tokens": 4000, "bytes": 7, "tokens_per_s_steady": 390.0,
+        "model_fingerprint": None, "load_s": 61.5, "steady_s": 10, "samples": 40, "tokens": 4000, "bytes": 4, "tokens_per_s_steady": 390.0,
         "bad": 0, "failed": 3, "alarms": {"memory": 1}, "retried": False,
     }  # fmt: skip
     assert {name: one[name] for name in expected} == expected and one["took_s"] > 2

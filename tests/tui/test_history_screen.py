@@ -112,6 +112,18 @@ async def test_without_a_link_the_key_says_why() -> None:
         assert len(app_of(pilot).screen_stack) == 1
 
 
+def test_a_standstill_is_told_beside_the_rest_and_earlier_rates_are_without_it() -> None:
+    resumed = record.past(stalled_s=135, steady_s=160.0, tokens_per_s_steady=440.0, tokens_per_s_working=2816.0, failed=3)
+    lines = past.parse({"lines": [resumed, record.past(bad=None, stalled_s=None), record.past(stalled_s=0)]})
+    assert lines is not None
+    one, unwatched, never = lines
+    assert [past.trouble(each) for each in (one, unwatched, never)] == ["3 failed, stalled 2 min 15 s", "-", "0"]
+    told = dict(past.facts(one))
+    assert told["steady"] == "2 min 40 s at 440 tok/s" and told["stalled"] == "2 min 15 s (2,816 tok/s without)"
+    assert told["bad, failed"] == "3 failed" and "stalled" not in dict(past.facts(unwatched)) | dict(past.facts(never))
+    assert past.before([one]).endswith("2,816 tok/s while steady, the last time")
+
+
 def test_what_earlier_attempts_tell_of_the_next_one() -> None:
     lines = past.parse(record.history())
     assert lines is not None

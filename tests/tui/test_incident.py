@@ -195,12 +195,6 @@ async def test_a_test_alert_says_where_it_goes_asks_and_tells_what_came_of_it(st
         assert "NOT delivered: answered 500" in flat(await redraw(pilot))
 
 
-async def test_without_an_alert_in_the_settings_it_says_so() -> None:
-    async with showing(Fixture(frames=scenes.steady())) as pilot:
-        app_of(pilot).perform("test_alert")
-        await until(pilot, lambda: "name neither an [alerts] command nor a webhook" in record.said(pilot))
-
-
 @pytest.mark.parametrize("junk", [None, 7, "x", [1], {"webhook": 7, "command": [3]}, {"webhook": "http://[", "command": "sh"}])
 def test_settings_and_answers_of_another_shape_break_nothing(junk: Any) -> None:
     assert all("http" not in one.what for one in alerting.ways({"alerts": junk}))

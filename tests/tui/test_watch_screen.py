@@ -137,7 +137,7 @@ async def test_80_columns_say_how_far_how_fast_until_when_and_what_is_wrong() ->
         "ALARM oom TP3, 2 times, 1 min",
         "CUDA out of memory",
         "log's own bar  4498 of 10000, 1.2/s, says 1:15:00 left",
-        "OK: newest unit",
+        " OK",
         "q leaves; nothing on the host is started, stopped or written by this",
     ):
         assert words in text, f"{words}\n{text}"
