@@ -1,4 +1,4 @@
-"""What the host program costs while a job runs: agent, NVML process, supervisor and shim, watched at 1 Hz with 8 SIMULATED GPUs.
+"""What the host program costs while a job runs: agent, NVML process, supervisor, shim and lookout, watched at 1 Hz with 8 SIMULATED GPUs.
 
 They run as on a host: from an unpacked bundle, started by the bootstrap. CPU is the kernel's count over the window; memory is the
 current resident size of each process (pages that they share count once for each).
@@ -58,6 +58,11 @@ class Agent:
         self.process.stdin.write(data)
         self.process.stdin.flush()
 
+    def close(self) -> None:
+        assert self.process.stdin
+        self.process.stdin.close()
+        self.process.wait(20)
+
     def message(self) -> dict[str, Any]:
         assert self.process.stdout
         line = self.process.stdout.readline()
@@ -74,8 +79,8 @@ class Agent:
         return reply
 
 
-def measure(home: Path) -> dict[str, tuple[float, float]]:
-    """{process: (% of one core, MiB)} over the window."""
+def measure(home: Path) -> tuple[dict[str, tuple[float, float]], tuple[float, float]]:
+    """{process: (% of one core, MiB)} over the window; and of all together over another one, with nobody connected."""
     state = home / "gpus.state"
     sim_gpus.create(str(state))
     environment = {**os.environ, sim_gpus.PATH_VARIABLE: str(state), "EAGLEWATCH_NVML": "pipeline.rehearsal.sim_nvml:install"}
@@ -89,7 +94,8 @@ def measure(home: Path) -> dict[str, tuple[float, float]]:
         program.write_text(JOB.format(python=sys.executable, output=str(run / "out")))
         program.chmod(0o700)
         attempt = layout.new_attempt_id()
-        job = agent.ask("launch", run="bench", stage="extract", attempt=attempt, interpreter=str(program), by="bench")["pid"]
+        gpus = {"expected_gpus": 8, "gpu_uuids": [], "wanted": []}
+        job = agent.ask("launch", run="bench", stage="extract", attempt=attempt, interpreter=str(program), by="bench", gpus=gpus)["pid"]
         directory = layout.attempt_dir(str(run), "extract", attempt)
         for gpu in range(8):
             sim_gpus.hold(str(state), gpu, 80_000, 97, 300, pid=job)
@@ -101,18 +107,44 @@ def measure(home: Path) -> dict[str, tuple[float, float]]:
             "nvml": next(iter(procs.descendants([agent.process.pid]))),
             "supervisor": locks.read_holder(os.path.join(directory, layout.SUPERVISOR_LOCK))["pid"],
             "shim": locks.read_holder(os.path.join(directory, layout.LOCK))["pid"],
+            "lookout": locks.read_holder(os.path.join(directory, layout.LOOKOUT_LOCK))["pid"],
         }
         before, began_s = {name: cpu_s(pid) for name, pid in pids.items()}, boot_s()
         while boot_s() - began_s < WINDOW_S:
             agent.message()
         seconds = boot_s() - began_s
-        return {name: ((cpu_s(pid) - before[name]) / seconds * 100, rss_mib(pid)) for name, pid in pids.items()}
+        watched = {name: ((cpu_s(pid) - before[name]) / seconds * 100, rss_mib(pid)) for name, pid in pids.items()}
+        agent.close()
+        alone = unwatched([pids["supervisor"], pids["shim"], pids["lookout"]], pids["lookout"])
+        agent = Agent(home / "data", environment)
+        return watched, alone
     finally:
         if job is not None:
             agent.ask("stop", run="bench", stage="extract", attempt=None, by="bench", grace_s=1)
-        assert agent.process.stdin
-        agent.process.stdin.close()
-        agent.process.wait(20)
+        agent.close()
+
+
+def unwatched(pids: list[int], lookout: int) -> tuple[float, float]:
+    """(% of one core, most MiB at once) of these and of what the lookout starts: it reads the GPUs itself now."""
+    began_s, most = boot_s(), 0.0
+    before = sum(map(whole_cpu_s, pids))
+    while boot_s() - began_s < WINDOW_S:
+        time.sleep(0.2)
+        most = max(most, sum(map(rss_mib, pids)) + sum(stat.rss_bytes / (1 << 20) for stat in children(lookout)))
+    used_s = sum(map(whole_cpu_s, pids)) + sum(stat.cpu_s for stat in children(lookout)) - before
+    return used_s / (boot_s() - began_s) * 100, most
+
+
+def children(pid: int) -> list[procs.Stat]:
+    return [stat for one in procs.descendants([pid]) if (stat := procs.read_stat(one)) is not None]
+
+
+def whole_cpu_s(pid: int) -> float:
+    """With that of children that have ended, in ticks of 10 ms."""
+    stat = procs.read_stat(pid)
+    if stat is None:
+        raise RuntimeError(f"process {pid} ended during the measurement")
+    return stat.cpu_s
 
 
 def cpu_s(pid: int) -> float:
@@ -137,13 +169,14 @@ def rss_mib(pid: int) -> float:
 def main() -> int:
     """Print the lines; 1 when a bound is missed."""
     with tempfile.TemporaryDirectory(prefix="eaglewatch-bench-") as home:
-        costs = measure(Path(home))
+        costs, alone = measure(Path(home))
         time.sleep(2)  # the supervisor is still writing that its job has ended
     for name, (cpu, rss) in costs.items():
         print(f"BENCH host_cpu_{name} {cpu:.2f} % - ok")
         print(f"BENCH host_rss_{name} {rss:.1f} MiB - ok")
     cpu, rss = (sum(one[column] for one in costs.values()) for column in (0, 1))
     verdicts = {"host_cpu": (cpu, "%", CPU_BOUND_PCT, 2), "host_rss": (rss, "MiB", RSS_BOUND_MIB, 1)}
+    verdicts.update(host_cpu_unwatched=(alone[0], "%", CPU_BOUND_PCT, 2), host_rss_unwatched=(alone[1], "MiB", RSS_BOUND_MIB, 1))
     for name, (value, unit, bound, digits) in verdicts.items():
         print(f"BENCH {name} {value:.{digits}f} {unit} <={bound:g} {'ok' if value <= bound else 'MISS'}")
     return int(any(value > bound for value, _, bound, _ in verdicts.values()))

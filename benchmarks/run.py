@@ -7,7 +7,19 @@ import importlib
 import sys
 import traceback
 
-BENCHMARKS = ("host_cost", "free_time", "store_speed", "prepare_vocab", "screen_paint", "screen_keys", "screen_idle")
+BENCHMARKS = (
+    "host_cost",
+    "alarm_latency",
+    "counting",
+    "free_time",
+    "store_speed",
+    "stall",
+    "eta",
+    "prepare_vocab",
+    "screen_paint",
+    "screen_keys",
+    "screen_idle",
+)
 
 
 def main(names: list[str]) -> int:

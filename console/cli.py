@@ -16,7 +16,7 @@ from pipeline.contract.stages import STAGES
 from pipeline.errors import EXIT_CANNOT_TELL, StageError, UserError
 
 _HOST_HELP = "'rehearsal', a host of hosts.toml, an ssh alias, or user@host:port"
-_COMMANDS = ("console", "rehearse", "status", "init", "run", "attach", "log", "stop", "next", "free-gpus", "preflight", "config")
+_COMMANDS = (*cli_options.COMMANDS, *cli_options.RECORD_COMMANDS, *cli_options.COUNT_COMMANDS)
 _REPLACE_HELP = (
     "start from the preset again: each key of it that no --set names gets the preset's value; says what that changes, and keeps the copy "
     "before as settings.toml.NNN. To change single keys only: run STAGE --set A.B=C --replace-settings"
@@ -142,6 +142,9 @@ def parser() -> argparse.ArgumentParser:
     text = "look at everything that a stage needs, before anything expensive; starts nothing"
     cli_options.preflight(command("preflight", "preflight", text), _HOST_HELP)
 
+    cli_options.record(command, _HOST_HELP)
+    cli_options.counting(command, _HOST_HELP)
+
     config = command("config", "show_config", "print the resolved configuration and where each value comes from")
     config.add_argument("host", metavar="HOST", nargs="?", help="only this host")
     return top
@@ -220,7 +223,8 @@ def _run(arguments: argparse.Namespace, output: Any) -> int:
         return _screen().command(arguments, output)
     if arguments.module == "rehearse" and not arguments.stop and not arguments.headless and not arguments.json and _on_terminal():
         return _screen().rehearse(arguments, output)
-    module = _loaded(f"console.headless.{arguments.module}")
+    on_screen = arguments.module == "watch" and not arguments.once and not arguments.json and _on_terminal()
+    module = _loaded("console.tui.watch_entry" if on_screen else f"console.headless.{arguments.module}")
     result = module.command(arguments, output)
     return asyncio.run(_with_signals(result)) if asyncio.iscoroutine(result) else result
 

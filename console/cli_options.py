@@ -1,8 +1,13 @@
 """Options of commands that have many of their own."""
 
 import argparse
+from collections.abc import Callable
 
 from console import words
+
+COUNT_COMMANDS = ("watch", "count")
+COMMANDS = ("console", "rehearse", "status", "init", "run", "attach", "log", "stop", "next", "free-gpus", "preflight", "config")
+RECORD_COMMANDS = ("since", "history", "incident", "alert-test")
 
 
 def preflight(command: argparse.ArgumentParser, host_help: str) -> None:
@@ -55,6 +60,56 @@ def next_stage(command: argparse.ArgumentParser, host_help: str) -> None:
 def screen(command: argparse.ArgumentParser) -> None:
     screen = command.add_argument_group("screen")
     screen.add_argument("--read-only", action="store_true", help="only look: nothing can be started or stopped")
+    _looks(screen)
+
+
+def _looks(screen: "argparse._ArgumentGroup") -> None:
     screen.add_argument("--theme", choices=("dark", "light", "mono"), help="default: dark, or mono where NO_COLOR is set")
     screen.add_argument("--ascii", action="store_true", help="draw with ASCII characters only")
     screen.add_argument("--no-mouse", action="store_true", help="leave the mouse to the terminal")
+
+
+def record(command: Callable[[str, str, str], argparse.ArgumentParser], host_help: str) -> None:
+    """The commands about what the host keeps on record."""
+    since = command("since", "since", "what happened to a run while nobody looked, as the host kept it")
+    history = command("history", "history", "every attempt that has ended on a host: outcome, loading, rates, what it made")
+    incident = command("incident", "incident", "one file with all that tells of this moment: frames, log, events, audit; changes nothing")
+    alert = command("alert-test", "alert_test", "have the host send a test alert where the run's settings say; tells whether it arrived")
+    for one in (since, incident, alert):
+        one.add_argument("host", metavar="HOST", help=host_help)
+        one.add_argument("run", metavar="RUN", type=words.run_name)
+    since.add_argument("--hours", metavar="H", type=words.positive, default=24, help="so far back (default 24)")
+    history.add_argument("host", metavar="HOST", help=host_help)
+    history.add_argument("--run", type=words.run_name, metavar="NAME", help="only this run's")
+    history.add_argument("--stage", type=words.logged, metavar="STAGE", help="only this stage's, or an action's")
+    incident.add_argument("--stage", type=words.stage, metavar="STAGE", help="the one it is about; default: what is live, or ended last")
+    incident.add_argument("--dump", action="store_true", help="take the stacks of what runs too: nothing is ended")
+    incident.add_argument("-o", dest="output", metavar="FILE", help="where to; default: incidents/ in the state directory")
+    alert.epilog = "Exit codes: 0 all were delivered, 1 one was not, 2 usage, or no alert is set, 3 cannot tell."
+
+
+_PID_HELP = (
+    "the process that writes them: states, CPU and I/O are looked at. Without it they are not seen, nothing is called IDLE or STALLED: "
+    "a dead writer is told as QUIET, and red only after 45 min or more"
+)
+
+
+def counting(command: Callable[[str, str, str], argparse.ArgumentParser], host_help: str) -> None:
+    """The commands that count: a directory that somebody else fills, and a stage's output against its ledger."""
+    watch = command("watch", "watch", "watch any directory that grows, of a run that was started by hand; launches and signals nothing")
+    watch.epilog = (
+        "Exit codes: 0 all files are there (with --once: one reading was taken, however many there are), 2 usage, "
+        "3 cannot tell (the process has gone before, the link is lost, interrupted)."
+    )
+    watch.add_argument("host", metavar="HOST", help=host_help)
+    watch.add_argument("--dir", required=True, metavar="DIR", help="on the host: flat, or folders such as rows_0-2000; any file names")
+    watch.add_argument("--total", required=True, metavar="N", type=words.positive, help="so many files are to come")
+    watch.add_argument("--pid", metavar="PID", type=words.positive, help=_PID_HELP)
+    watch.add_argument("--log", metavar="FILE", help="its log on the host, any path: trouble in it, and what its own progress bar says")
+    watch.add_argument("--once", action="store_true", help="one reading; 0 once it is taken, however many files there are")
+    _looks(watch.add_argument_group("screen"))
+    count = command("count", "count", "count every file of a stage's output and hold them against its ledger; changes nothing")
+    count.epilog = "Exit codes: 0 they agree, 1 they do not, 2 usage, 3 cannot tell."
+    count.add_argument("host", metavar="HOST", help=host_help)
+    count.add_argument("run", metavar="RUN", type=words.run_name)
+    count.add_argument("stage", metavar="STAGE", type=words.stage)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+from pipeline import stacks
 from pipeline.attempt_locks import held_by_parent, same_file, take, take_outputs
 from pipeline.contract import events, layout
 from pipeline.contract.clock import boot_s
@@ -94,7 +95,7 @@ def enter(
             attempt = _launched(run_directory, stage, outputs, directory, lock_fd, held)
         else:
             attempt = _by_hand(run_directory, stage, outputs, by or "hand: " + _who(), held, gate)
-        with _signals(attempt):
+        with _signals(attempt), stacks.registered(attempt.directory):
             os.environ[procs.COOKIE] = attempt.id  # children by exec carry it, so that they can be found and ended with the attempt
             code, error = EXIT_FAILED, None
             try:

@@ -5,8 +5,9 @@ Fields of the file:
 - ``phase`` (loading, steady, verifying, finishing) and ``phase_boot_s``, when it began;
 - ``unit``, ``done``, ``total``, ``tokens``, ``total_tokens``, ``bytes``, ``total_bytes``, ``verified``, ``bad``, ``note``;
 - ``load_done`` of ``load_total`` weights (serve: shards) loaded; ``verify_total``: files that are to be re-read;
+- ``pause``: what it does instead of units for a while (a checkpoint, an evaluation, an upload); empty or absent: nothing;
 - ``held_out_total``: how many of ``total`` are held out for the evaluation;
-- ``resumed_done``, ``resumed_tokens``: finished by earlier attempts, and counted in done and tokens;
+- ``resumed_done``, ``resumed_tokens``, ``resumed_bytes``: finished by earlier attempts, and counted in done, tokens and bytes;
 - ``first_boot_s``, ``first_done``, ``first_tokens``: at the first unit of this attempt, where its rates start;
 - ``facts``: [[label, text, level], ...], at most ``MAX_FACTS``: what else the stage has counted, in its own words, for a person to read;
   level is ``ok``, ``warn`` or ``bad``;
@@ -74,7 +75,8 @@ class Progress:
     def start_from(self, done: int, **fields: Any) -> None:
         """Set what earlier attempts finished: it counts as done, but not for this attempt's rates."""
         with self._lock:
-            self._state.update(fields, done=done, resumed_done=done, resumed_tokens=fields.get("tokens", 0))
+            self._state.update(fields, done=done, resumed_done=done)
+            self._state.update(resumed_tokens=fields.get("tokens", 0), resumed_bytes=fields.get("bytes", 0))
             self._write(boot_s())
 
     def close(self) -> None:

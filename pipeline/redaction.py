@@ -5,11 +5,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 HIDDEN = "(not kept)"
-_NAME = re.compile(r"(^|_)(api_?key|key|token|secret|password|passwd|credentials?|auth)($|_)", re.IGNORECASE)
+_NAME = re.compile(r"(^|_)(api_?key|key|token|secret|password|passwd|credentials?|auth|webhook)($|_)", re.IGNORECASE)
 _USER_INFO = re.compile(r"(?<=://)[^/@\s\"']*@")
 _QUERY = re.compile(r"(?<=[?&])([\w.-]*(?:key|token|secret|passw|sig|auth)[\w.-]*)=[^&#\s\"']*", re.IGNORECASE)
 _ENV_WORD = re.compile(r"(?P<start>(?:.*=)?\s*serve\.env\.(?P<name>[\w-]+)\s*=).*", re.DOTALL)
 _KEY_OPTION = "--api-key"
+_SET_WORD = re.compile(r"(?P<start>(?:.*=)?\s*alerts\.(?:webhook|command)\s*=).*", re.DOTALL)
 
 
 def endpoint_problem(endpoint: str) -> str | None:
@@ -28,6 +29,20 @@ def endpoint_problem(endpoint: str) -> str | None:
     return None
 
 
+def webhook_problem(address: str) -> str | None:
+    """Why nothing can be posted to an address; without the address, which is a secret as a whole."""
+    try:
+        parts = urlsplit(address)
+        port, host = parts.port, parts.hostname
+    except ValueError:
+        return "is no address; e.g. https://127.0.0.1/hook"
+    if parts.scheme not in ("http", "https") or not host or port == 0 or not address.isascii() or re.search(r"[\s\x00-\x1f\x7f]", address):
+        return "is no address that can be posted to: it begins with http:// or https:// and a host, and has no blanks"
+    if "@" in parts.netloc:
+        return "holds a user name or password, which many services log; use one whose path is the secret"
+    return None
+
+
 def without_secrets(text: str) -> str:
     """A text without the passwords and keys of the addresses in it."""
     return _QUERY.sub(rf"\1={HIDDEN}", _USER_INFO.sub(f"{HIDDEN}@", text))
@@ -40,7 +55,7 @@ def secret_of(key: str, value: Any) -> str | None:
     parts = value if isinstance(value, list) else [value]
     if any(isinstance(part, str) and _KEY_OPTION in part for part in parts):
         return f"{_KEY_OPTION} in {key}"
-    return key if _NAME.search(key.rpartition(".")[2]) and value != "" else None
+    return key if _NAME.search(key.rpartition(".")[2]) and value not in ("", None) else None
 
 
 def words(command: "list[str] | tuple[str, ...]") -> list[str]:
@@ -54,6 +69,8 @@ def words(command: "list[str] | tuple[str, ...]") -> list[str]:
             kept.append(f"{_KEY_OPTION}={HIDDEN}")
         elif found and _NAME.search(found["name"]):
             kept.append(found["start"] + HIDDEN)
+        elif alert := _SET_WORD.fullmatch(word):
+            kept.append(alert["start"] + HIDDEN)
         elif _KEY_OPTION in word and word != _KEY_OPTION:  # --set 'serve.extra_args=["--api-key", ...]'
             kept.append(word.partition("=")[0] + f"={HIDDEN}")
         else:
@@ -62,8 +79,10 @@ def words(command: "list[str] | tuple[str, ...]") -> list[str]:
 
 
 def settings(resolved: dict[str, Any]) -> dict[str, Any]:
-    """A run's resolved settings, without the keys that ``serve.env`` and ``serve.extra_args`` give the server."""
+    """A run's resolved settings, without the keys that ``serve.env`` and ``serve.extra_args`` give the server, and what tells of alerts."""
     serve = dict(resolved.get("serve") or {})
     serve["env"] = {name: HIDDEN if _NAME.search(name) else value for name, value in (serve.get("env") or {}).items()}
     serve["extra_args"] = words(serve.get("extra_args") or [])
-    return {**resolved, "serve": serve}
+    alerts = dict(resolved.get("alerts") or {})
+    alerts.update({name: HIDDEN for name in ("webhook", "command") if alerts.get(name)})
+    return {**resolved, "serve": serve, **({"alerts": alerts} if "alerts" in resolved else {})}

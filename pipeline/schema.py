@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from pipeline.redaction import endpoint_problem
+from pipeline.redaction import endpoint_problem, webhook_problem
 
 _MOST_BYTES = (1 << 63) - 1
 Tokens = Annotated[int, msgspec.Meta(ge=1, le=1 << 24)]
@@ -162,6 +162,32 @@ class Extract(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """The stage stops cleanly when the disk has less."""
 
 
+class Alerts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the host tells you when no console is open."""
+
+    command: tuple[str, ...] = ()
+    """A command on the host, word by word and run without a shell: it gets the alert as JSON on stdin, and in EAGLEWATCH_... variables."""
+    webhook: str | None = None
+    """An address that gets the alert as a POST of JSON; it is a secret, and shown without its path. None: none."""
+    on: tuple[Literal["red", "crash", "finish", "disk", "transition"], ...] = ("red", "crash", "finish", "disk", "transition")
+    """Of what: a stall, a crash, an end, a disk that will be full, a transition that stopped."""
+
+    def __post_init__(self) -> None:
+        """Raises ValueError, which msgspec tells with the section's name; it never holds the address."""
+        problem = None if self.webhook is None else webhook_problem(self.webhook)
+        if problem is not None:
+            raise ValueError(f"webhook {problem}")
+        if self.command and not self.command[0].strip():
+            raise ValueError("command: its first word is empty; name a program")
+
+
+class Watch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a stall is judged."""
+
+    stall_scale: Annotated[float, msgspec.Meta(ge=0.001, le=100)] = 1.0
+    """The shortest times after which a stall is called are multiplied by this."""
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One run."""
 
@@ -171,3 +197,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     prepare: Prepare = msgspec.field(default_factory=Prepare)
     vocab: Vocab = msgspec.field(default_factory=Vocab)
     extract: Extract = msgspec.field(default_factory=Extract)
+    alerts: Alerts = msgspec.field(default_factory=Alerts)
+    watch: Watch = msgspec.field(default_factory=Watch)
+    retry: Annotated[int, msgspec.Meta(ge=0, le=1)] = 0
+    """1: a stage that crashed is started again, once, if it had made something and neither disk nor memory was the cause."""

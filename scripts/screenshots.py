@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 
 import screenshots_actions
+import screenshots_stall
 from camera import ROOT, Camera
 from rich.console import Console
 from rich.text import Text
@@ -126,6 +127,7 @@ def main() -> None:
         save("rehearse", "eaglewatch rehearse --headless", capture(["rehearse", "--headless"], environment, 400))
         save("status", "eaglewatch status rehearsal", capture(["status", "rehearsal"], environment, 60))
     screenshots_actions.main()
+    screenshots_stall.main()
 
 
 if __name__ == "__main__":

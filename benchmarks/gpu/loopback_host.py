@@ -97,12 +97,19 @@ class LoopbackHost:
         await process.redirect(stdin=child.stdin, stdout=child.stdout, stderr=child.stderr)
         process.exit(await child.wait())
 
+    def start(self, *words: str) -> "subprocess.Popen[str]":
+        """Start ``eaglewatch WORDS`` beside what runs here; its output is a pipe."""
+        words = (sys.executable, "-m", "console", *words)
+        return subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=self._operator())
+
+    def _operator(self) -> dict[str, str]:
+        return {**os.environ, "XDG_CONFIG_HOME": str(self._folder / "config"), "XDG_STATE_HOME": str(self._folder / "state")}
+
     def command(self, *words: str, limit_s: float = 400.0) -> dict[str, Any]:
         """Run ``eaglewatch WORDS`` as an operator would: {words, rc, seconds, out, err, last: the object in the last line with --json}."""
-        environment = {**os.environ, "XDG_CONFIG_HOME": str(self._folder / "config"), "XDG_STATE_HOME": str(self._folder / "state")}
         began = time.monotonic()
         done = subprocess.run(
-            [sys.executable, "-m", "console", *words], capture_output=True, text=True, timeout=limit_s, env=environment, check=False
+            [sys.executable, "-m", "console", *words], capture_output=True, text=True, timeout=limit_s, env=self._operator(), check=False
         )
         seconds = round(time.monotonic() - began, 2)
         print(f"--- eaglewatch {' '.join(words)}  (rc {done.returncode}, {seconds} s)")

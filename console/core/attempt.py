@@ -4,7 +4,9 @@ from typing import Any
 
 import msgspec
 
-from console.core import reading, sanitize
+from console.core import lookout, reading, sanitize
+from console.core.files import Files, parse_files
+from console.core.lookout import LoadPrior, Lookout, RankProgress
 from console.core.progress import Progress, at_its_end, parse_progress
 from console.core.receipt import Receipt, parse_receipt
 from pipeline.contract import telemetry
@@ -21,26 +23,6 @@ _STATES = frozenset(
     )
 )  # fmt: skip
 _MAX_EVENTS = 50
-
-
-class Files(msgspec.Struct, frozen=True):
-    """Files counted by the writers' own ledgers, or in the directory."""
-
-    files: int | None
-    bytes: int | None
-    tokens: int | None
-    boot_s: float | None
-    """Newest ledger line, or when the directory was counted."""
-    disagree: int | None
-    """Ledger lines that contradict an earlier one; None where nobody looked."""
-    bad_lines: int | None
-    """Ledger lines that could not be read."""
-
-    @property
-    def trouble(self) -> str:
-        """What is wrong with the ledger itself; empty when nothing is, as far as was looked."""
-        counts = ((self.disagree, "contradictory"), (self.bad_lines, "unreadable"))
-        return ", ".join(f"{count} {what} line{'s' if count != 1 else ''}" for count, what in counts if count)
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -82,6 +64,17 @@ class Attempt(msgspec.Struct, frozen=True):
     """Why what it made is not of the present inputs; empty when it is, or nothing is told."""
     holder: str
     events: tuple[Event, ...]
+    states: dict[str, int] | None = None
+    """Of its processes, e.g. {"S": 8, "D": 1}."""
+    tree_boot_s: float | None = None
+    """When its processes were looked at."""
+    read_bytes: int | None = None
+    write_bytes: int | None = None
+    """From and to storage; a model in the page cache shows in neither. None: may not be read."""
+    rank_progress: tuple[RankProgress, ...] = ()
+    ranks_expected: int | None = None
+    lookout: Lookout | None = None
+    load_prior: LoadPrior | None = None
     refused: "Attempt | None" = None
     """The stage's newest launch, when it ended before any work: then the output is this attempt's, an earlier one."""
 
@@ -149,8 +142,8 @@ def parse(source: Any, stage: str, with_refused: bool = True) -> Attempt | None:
         code=reading.text(source, "code"),
         progress=progress if state in telemetry.LIVE_STATES else at_its_end(progress),
         ranks=reading.count(source, "ranks"),
-        ledger=_files(reading.mapping(source, "ledger"), "last_boot_s"),
-        directory=_files(reading.mapping(source, "directory"), "boot_s"),
+        ledger=parse_files(reading.mapping(source, "ledger"), "last_boot_s"),
+        directory=parse_files(reading.mapping(source, "directory"), "boot_s"),
         procs=reading.count(tree, "procs"),
         rss_bytes=reading.count(tree, "rss_bytes"),
         cpu_s=reading.number(tree, "cpu_s"),
@@ -162,6 +155,14 @@ def parse(source: Any, stage: str, with_refused: bool = True) -> Attempt | None:
         outdated=reading.text(source, "outdated", 500),
         holder=holder_text(source.get("holder")),
         events=tuple(_events(reading.sequence(source, "events") or [])),
+        states=lookout.parse_states(reading.mapping(tree, "states")),
+        tree_boot_s=reading.number(tree, "boot_s"),
+        read_bytes=reading.count(tree, "read_bytes"),
+        write_bytes=reading.count(tree, "write_bytes"),
+        rank_progress=lookout.parse_ranks(reading.sequence(source, "rank_progress")),
+        ranks_expected=reading.count(source, "ranks_expected"),
+        lookout=lookout.parse_lookout(reading.mapping(source, "lookout")),
+        load_prior=lookout.parse_prior(reading.mapping(source, "load_prior")),
         refused=parse(source.get("refused"), stage, with_refused=False) if with_refused else None,
     )
 
@@ -198,19 +199,6 @@ def _doubt(code: int | None, receipt: Receipt | None) -> str:
     if receipt.bad is None:
         return "its receipt does not say how many are bad"
     return f"its receipt counts {receipt.bad} bad" if receipt.bad else ""
-
-
-def _files(source: dict[str, Any] | None, when: str) -> Files | None:
-    if source is None:
-        return None
-    return Files(
-        files=reading.count(source, "files"),
-        bytes=reading.count(source, "bytes"),
-        tokens=reading.count(source, "tokens"),
-        boot_s=reading.number(source, when),
-        disagree=reading.count(source, "disagree"),
-        bad_lines=reading.count(source, "bad_lines"),
-    )
 
 
 def _events(source: list[Any]) -> list[Event]:

@@ -55,6 +55,7 @@ def words(entry: dict[str, Any]) -> Words:
         f"{transition.ACTION} result": _result,
         "launch": _launch,
         "stop": _stop,
+        "dump": _stop,
         "override": _override,
         "take-over": _take_over,
     }.get(what, _plain)

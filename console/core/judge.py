@@ -8,9 +8,10 @@ from typing import Any
 
 import msgspec
 
-from console.core.attempt import Attempt, Files, Progress
-from console.core.gaps import GapMeter
+from console.core.attempt import Attempt, Progress
+from console.core.files import Files
 from console.core.views import HostView
+from pipeline.contract.gap_stats import GapMeter
 
 WINDOW_S = 15.0
 _MIN_WINDOW_S = 1.0
@@ -80,7 +81,7 @@ class History:
             del self._gaps[key]
         for key, one in current.items():
             if one.progress is not None:
-                self._gaps.setdefault(key, GapMeter()).observe(one.progress, view.boot_s)
+                self._gaps.setdefault(key, GapMeter()).observe(one.progress.done, one.progress.last_boot_s, view.boot_s)
 
     def gaps(self, attempt: Attempt) -> GapMeter | None:
         return self._gaps.get((attempt.stage, attempt.id))

@@ -6,6 +6,7 @@ another machine; ``console.core.sanitize`` makes them harmless before they are k
 
 import codecs
 from collections import deque
+from collections.abc import Iterable
 from itertools import islice
 from typing import Any
 
@@ -72,7 +73,12 @@ class LogRing:
     @property
     def end(self) -> int:
         """One past the newest line, the unfinished one included."""
-        return self.first + len(self._lines) + self._has_open
+        return self.closed_end + self._has_open
+
+    @property
+    def closed_end(self) -> int:
+        """The same without the line that has no end yet."""
+        return self.first + len(self._lines)
 
     def line(self, number: int) -> str:
         """Raises IndexError for a number outside ``first`` to ``end``."""
@@ -131,6 +137,12 @@ class LogRing:
             self.note(f"here the log of {self._named(attempt)} begins")
             self._file, self._next_byte = None, None
             self._told = attempt
+
+    def add(self, lines: Iterable[str]) -> None:
+        """Take lines that are whole, and safe already: out of another ring."""
+        for line in lines:
+            self._append(line)
+        self.version += 1
 
     def note(self, text: str) -> None:
         """Add a line of our own; an unfinished line ends before it."""

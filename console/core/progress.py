@@ -60,6 +60,8 @@ class Progress(msgspec.Struct, frozen=True):
     """Of a service: whether it answered when it was asked last."""
     up_boot_s: float | None = None
     """When it answered last."""
+    pause: str = ""
+    """What it announces that it does instead of units, such as a checkpoint; empty: nothing."""
     held_out_total: int | None = None
     """How many of ``total`` are held out for the evaluation; None where the stage does not tell."""
 
@@ -78,6 +80,7 @@ def parse_progress(source: dict[str, Any] | None) -> Progress | None:
         phase=reading.text(source, "phase"),
         unit=reading.text(source, "unit"),
         note=reading.text(source, "note"),
+        pause=reading.text(source, "pause"),
         done=reading.count(source, "done"),
         total=reading.count(source, "total"),
         tokens=reading.count(source, "tokens"),

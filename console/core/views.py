@@ -11,11 +11,12 @@ from console.core.control import Control
 from console.core.reading import Reading
 from console.core.servers import Server, parse_servers
 from pipeline.contract import telemetry
-from pipeline.contract.stages import STAGES
+from pipeline.contract.stages import STAGES, WATCH
 
 _MAX_GPUS = 64
 _MAX_PROCESSES = 1000
 _MAX_BROKEN = 8
+_MAX_TAIL = 40
 _ROUNDING_S = 1.0
 """A fact may be written between the frame's time and its reading."""
 _NVML_STATES = (telemetry.NVML_STARTING, telemetry.NVML_OK, telemetry.NVML_STUCK, telemetry.NVML_ERROR)
@@ -93,7 +94,7 @@ class HostView(msgspec.Struct, frozen=True):
     """None: no list came, which is not "no GPU"."""
     run: Run | None
     stages: dict[str, Attempt] | None
-    """Newest attempts of the watched run. None: not told, which is not "none"."""
+    """Newest attempts of the watched run; ``WATCH`` among them while this console watches a directory. None: not told, not "none"."""
     servers: tuple[Server, ...] | None
     """Inference servers that run there, whoever started them. None: not looked at, which is not "none"."""
     servers_boot_s: float | None
@@ -109,6 +110,10 @@ class HostView(msgspec.Struct, frozen=True):
     """How the host's actions stand: what lives, else the newest."""
     baseline_accepted: dict[str, int] = {}
     """Bytes by UUID that idle GPUs may hold: accepted by the operator for the watched run."""
+    counting: str = ""
+    """The full count of an output that goes on, in words; empty without one."""
+    log_tail: tuple[str, ...] = ()
+    """Newest lines of the log that is watched with a directory."""
     baseline_recorded: dict[str, int] = {}
     """Bytes by UUID that provably idle GPUs held, recorded since the host's boot."""
 
@@ -119,8 +124,10 @@ class HostView(msgspec.Struct, frozen=True):
         return max(self.boot_s - fact_boot_s, 0.0) + frame_age_s
 
 
-def parse(frame: Any) -> HostView | None:
-    """The view of a frame; None when it is no object or carries no time, because then nothing in it has an age."""
+def parse(frame: Any, observes: bool = False) -> HostView | None:
+    """The view of a frame; None when it is no object or carries no time, because then nothing in it has an age.
+
+    ``observes``: a directory is watched from here; else none is told of."""
     boot_s = reading.number(frame, "boot_s")
     if boot_s is None:
         return None
@@ -144,7 +151,7 @@ def parse(frame: Any) -> HostView | None:
         nvml=_nvml(reading.mapping(frame, "nvml")),
         gpus=None if gpus is None else tuple(gpu for one in gpus[:_MAX_GPUS] if (gpu := _gpu(one))),
         run=_run(reading.mapping(frame, "run")),
-        stages=_stages(reading.mapping(frame, "stages")),
+        stages=_stages(reading.mapping(frame, "stages"), reading.mapping(frame, "observed") if observes else None),
         servers=parse_servers(reading.sequence(frame, "servers")),
         servers_boot_s=reading.number(frame, "servers_boot_s"),
         servers_unseen=reading.text(frame, "servers_unseen"),
@@ -154,6 +161,8 @@ def parse(frame: Any) -> HostView | None:
         actions=action.parse_all(reading.mapping(frame, "actions")),
         baseline_accepted=action.baseline(reading.mapping(frame, "baseline_accepted")),
         baseline_recorded=action.baseline(reading.mapping(frame, "baseline_recorded")),
+        log_tail=_tail(reading.mapping(reading.mapping(frame, "observed"), "log")),
+        counting=_counting(reading.mapping(frame, "count")),
         broken=sanitize.line("; ".join(str(one) for one in (reading.sequence(frame, "broken") or [])[:_MAX_BROKEN]), 500),
     )
 
@@ -223,8 +232,18 @@ def _run(source: dict[str, Any] | None) -> Run | None:
     return Run(attempt.name(source, "name"), reading.flag(source, "exists"), reading.text(source, "settings_sha256"))
 
 
-def _stages(source: dict[str, Any] | None) -> dict[str, Attempt] | None:
+def _stages(source: dict[str, Any] | None, observed: dict[str, Any] | None) -> dict[str, Attempt] | None:
     if source is None:
         return None
-    parsed = {stage: attempt.parse(source.get(stage), stage) for stage in STAGES}
+    parsed = {stage: attempt.parse(source.get(stage), stage) for stage in STAGES} | {WATCH: attempt.parse(observed, WATCH)}
     return {stage: one for stage, one in parsed.items() if one is not None}
+
+
+def _counting(source: dict[str, Any] | None) -> str:
+    if source is None:
+        return ""
+    return f"{reading.text(source, 'stage')} of run {reading.text(source, 'run')}, {reading.count(source, 'files') or 0:,} files so far"
+
+
+def _tail(log: dict[str, Any] | None) -> tuple[str, ...]:
+    return tuple(sanitize.line(one, 300) for one in (reading.sequence(log, "tail") or [])[-_MAX_TAIL:] if isinstance(one, str))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from console.core import attempt as attempts
 from console.core import service
 from console.core.attempt import Attempt
-from console.headless import lines, outcome
+from console.headless import lines, outcome, standing
 from console.headless.output import Output, Result
 from console.headless.session import Session
 from console.remote import state
@@ -165,7 +165,8 @@ class Follower:
     def _print(self, mine: Attempt | None) -> None:
         link = self._session.now()
         phase = mine.progress.phase if mine is not None and mine.progress else ""
-        key = (mine.state if mine else "", phase, link.state)
+        loud = standing.loud(self._session.store, mine)
+        key = (mine.state if mine else "", phase, link.state, loud.level if loud else "")
         every_s = EVERY_S if link.state in (state.LIVE, state.LATE) else EVERY_DOWN_S
         if not self._output.as_json and not self._output.to_terminal:
             every_s = EVERY_KEPT_S

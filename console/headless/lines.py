@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 from typing import Any
 
-from console.core import counted, fmt, service
+from console.core import counted, fmt
 from console.core.attempt import Attempt
-from console.core.progress import WAITING, Progress
+from console.core.progress import Progress
 from console.core.rates import NO_RATE, Rate
 from console.core.reading import Reading
 from console.core.store import Store
 from console.core.views import HostView
-from console.headless import outcome
+from console.headless import outcome, standing, time_left
 from pipeline.contract import telemetry
 from pipeline.contract.stages import STAGES
 
@@ -28,6 +28,9 @@ class LinkNow:
     """The word with its age and what happens next."""
     frame_age_s: float | None
     """Age of the newest frame; None before the first."""
+    wall_s: float | None = None
+    """This machine's clock; None: no time of day is told."""
+    utc_offset_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,8 @@ def progress_line(store: Store, attempt: Attempt | None, stage: str, link: LinkN
     view = store.view
     if attempt is None or view is None:
         return "  ".join([*parts, stage, "not told yet", link.words])
-    parts.append(f"{stage} {state_words(attempt)}")
+    parts.append(f"{stage} {standing.word(store, attempt, link.frame_age_s)}")
+    parts.append(standing.loud_line(store, attempt, link.frame_age_s))
     parts += [attempt.outdated] if attempt.done and attempt.outdated else []
     progress, ledger = attempt.progress, attempt.ledger
     works = progress is not None and not STAGES[stage].service
@@ -93,19 +97,21 @@ def progress_line(store: Store, attempt: Attempt | None, stage: str, link: LinkN
         parts.append(f"{fmt.count(ledger.files)} files {fmt.size(ledger.bytes)}")
         if ledger.trouble:
             parts.append(f"LEDGER: {ledger.trouble}")
+    if attempt.directory and attempt.directory.disagreement:
+        parts.append(f"DISAGREE: {attempt.directory.disagreement}")
     if works and attempt.live:
         now, mean = _rates(store, attempt)
         if now.units_per_s is not None:
             parts.append(f"now {fmt.rate(now.units_per_s)}/s {fmt.rate(now.tokens_per_s)} tok/s")
         if mean.units_per_s is not None:
             parts.append(f"mean {fmt.rate(mean.units_per_s)}/s {fmt.rate(mean.tokens_per_s)} tok/s")
-        parts.append(_eta_words(store, attempt, link))
+        parts.append(time_left.line(store, attempt, link))
     if progress and progress.phase == telemetry.VERIFYING and progress.verified is not None:
         parts.append(f"verified {fmt.share(progress.verified, progress.verify_total)}, {fmt.count(progress.bad)} bad")
     parts.append(gpu_words(gpu_summary(view, link.frame_age_s)))
     if view.disk:
         disk_age = fmt.age(view.age_s(view.disk.boot_s, link.frame_age_s))
-        parts.append(f"disk {_reading(view.disk.free_bytes, fmt.size)} free, {disk_age} old")
+        parts.append(f"disk {_reading(view.disk.free_bytes, fmt.size)} free{time_left.room(store, attempt, link)}, {disk_age} old")
     if ledger and ledger.boot_s is not None and attempt.live:
         parts.append(f"last file {fmt.age(view.age_s(ledger.boot_s, link.frame_age_s))} ago")
     if attempt.supervised is False and attempt.state in (telemetry.RUNNING, telemetry.STOPPING):  # before that there is nothing to watch
@@ -118,7 +124,7 @@ def progress_json(store: Store, attempt: Attempt | None, names: dict[str, str], 
     view = store.view
     value: dict[str, Any] = {"type": "progress", "simulated": store.simulated, **names, "link": link_json(link)}
     if attempt is None or view is None:
-        return {**value, "state": None}
+        return {**value, "state": None, "verdict": None}
     progress, ledger = attempt.progress, attempt.ledger
     (now, mean), left = _rates(store, attempt), store.eta(attempt)
     gpus = gpu_summary(view, link.frame_age_s)
@@ -126,6 +132,7 @@ def progress_json(store: Store, attempt: Attempt | None, names: dict[str, str], 
         **value,
         "attempt": attempt.id,
         "state": attempt.state,
+        "verdict": standing.verdict_json(store, attempt, link.frame_age_s),
         "phase": progress.phase if progress else None,
         "samples": progress.done if progress else None,
         "total_samples": progress.total if progress else None,
@@ -147,6 +154,10 @@ def progress_json(store: Store, attempt: Attempt | None, names: dict[str, str], 
         "eta_s": _rounded(left.seconds, 1),
         "eta_basis": left.basis or None,
         "eta_why": left.why or None,
+        "eta_low_s": _rounded(left.low_s, 1),
+        "eta_high_s": _rounded(left.high_s, 1),
+        "eta_paused": left.paused or None,
+        "loaded_s": _rounded(left.loaded_s, 1),
         "gpu_memory": {
             "count": gpus.count,
             "read": gpus.read,
@@ -156,6 +167,7 @@ def progress_json(store: Store, attempt: Attempt | None, names: dict[str, str], 
             "age_s": _rounded(gpus.age_s),
         },
         "disk_free_bytes": view.disk.free_bytes.value if view.disk else None,
+        "disk_full_s": _rounded(store.disk_risk(attempt).full_s, 1),
         "disk_age_s": _rounded(view.age_s(view.disk.boot_s, link.frame_age_s)) if view.disk else None,
         "progress_age_s": _rounded(view.age_s(progress.boot_s, link.frame_age_s)) if progress else None,
         "last_file_age_s": _rounded(view.age_s(ledger.boot_s, link.frame_age_s)) if ledger else None,
@@ -165,22 +177,6 @@ def progress_json(store: Store, attempt: Attempt | None, names: dict[str, str], 
 
 def link_json(link: LinkNow) -> dict[str, Any]:
     return {"state": link.state, "words": link.words, "frame_age_s": _rounded(link.frame_age_s)}
-
-
-def state_words(attempt: Attempt) -> str:
-    """The one word for how it stands, as on the screen."""
-    phase = attempt.progress.phase.upper() if attempt.progress else ""
-    if attempt.live and STAGES[attempt.stage].service:
-        return service.word(attempt)
-    phase = WAITING if attempt.progress and attempt.progress.waits else phase
-    return phase if attempt.state == telemetry.RUNNING and phase else state_word(attempt.stage, attempt.state, attempt.outdated)
-
-
-def state_word(stage: str, state: str, outdated: str) -> str:
-    """The same where no more than the state is known: OUTDATED is done, with other inputs or settings; a stopped service is OFF."""
-    if stage in STAGES and STAGES[stage].service and state in (telemetry.STOPPED, telemetry.DONE):
-        return service.OFF
-    return "OUTDATED" if state == telemetry.DONE and outdated else state
 
 
 def done_words(attempt: Attempt) -> str:
@@ -212,15 +208,6 @@ def _tokens(done: int | None, total: int | None) -> str:
     if done is None:
         return ""
     return fmt.tokens(done) if total is None else f"{fmt.tokens(done)} of {fmt.tokens(total)}"
-
-
-def _eta_words(store: Store, attempt: Attempt, link: LinkNow) -> str:
-    left = store.eta(attempt)
-    if left.seconds is None:
-        return f"ETA - ({left.why})"
-    # Time has gone by since the frame was made; an estimate does not stand still because the link does.
-    seconds = max(left.seconds - (link.frame_age_s or 0.0), 0.0)
-    return f"ETA {fmt.duration(seconds)}" + ("" if left.basis == "tokens" else f" (by {left.basis})")
 
 
 def gpu_words(gpus: GpuSummary) -> str:

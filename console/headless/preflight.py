@@ -1,22 +1,25 @@
 """``eaglewatch preflight``: everything that a stage needs, looked at on the host, a line each with its evidence."""
 
 import argparse
+import contextlib
 from collections.abc import Coroutine
 from typing import Any
 
 from console.config import Host
-from console.core import preflight
+from console.core import past, preflight, reading
 from console.core.preflight import Report
-from console.headless import asking, freeing, hosts, launching
+from console.headless import asking, freeing, hosts, launching, run_settings
 from console.headless.output import Output, Result
 from console.headless.run import no_interpreter
 from console.headless.session import Session
 from pipeline.contract import free
 from pipeline.contract import preflight as words
-from pipeline.errors import UserError
+from pipeline.errors import StageError, UserError
 
 ANSWER_S = 320.0
 """The host gives itself 300 s."""
+EARLIER = 50
+"""So many attempts of the stage are looked at."""
 
 
 def command(arguments: argparse.Namespace, output: Output) -> Coroutine[Any, Any, int]:
@@ -28,7 +31,8 @@ def command(arguments: argparse.Namespace, output: Output) -> Coroutine[Any, Any
 async def _preflight(arguments: argparse.Namespace, host: Host, output: Output) -> int:
     async with Session(host, output, arguments.run) as session:
         await session.connect()
-        if await launching.host_copy(session, arguments.run) is None:
+        copy = await launching.host_copy(session, arguments.run)
+        if copy is None:
             raise UserError(f"run {arguments.run} has no settings on {arguments.host}: eaglewatch init writes them")
         interpreter = arguments.interpreter or hosts.interpreter_of(host, arguments.stage)
         if not interpreter:
@@ -38,7 +42,7 @@ async def _preflight(arguments: argparse.Namespace, host: Host, output: Output) 
         report = await ask(session, host, arguments, interpreter, part)
         if await _accept(session, arguments, report, output):
             report = report.with_gpus_of(await ask(session, host, arguments, interpreter, words.GPU_ONLY))
-        return _tell(session, arguments, report, output)
+        return _tell(session, arguments, report, await _earlier(session, arguments.stage, copy.toml), output)
 
 
 async def ask(session: Session, host: Host, arguments: argparse.Namespace, interpreter: str | None, part: str) -> Report:
@@ -75,17 +79,29 @@ async def _accept(session: Session, arguments: argparse.Namespace, report: Repor
     return True
 
 
-def _tell(session: Session, arguments: argparse.Namespace, report: Report, output: Output) -> int:
+async def _earlier(session: Session, stage: str, toml: str) -> str:
+    """What earlier attempts of this stage with this model tell of the next one, on this host; empty where nothing is on record."""
+    with contextlib.suppress(StageError):  # beside the point: an older host program keeps none
+        model = reading.text(reading.mapping(run_settings.resolved(toml), "model"), "path", 1000)
+        found = past.parse(await session.link.request("history", run=None, stage=stage, limit=EARLIER))
+        return past.before([one for one in found or () if one.model == model])
+    return ""
+
+
+def _tell(session: Session, arguments: argparse.Namespace, report: Report, earlier: str, output: Output) -> int:
     simulated = session.store.simulated
     output.data(f"{'SIMULATED  ' if simulated else ''}preflight of {arguments.stage}, run {arguments.run} on {arguments.host}")
     for line in table(report):
         output.data(line)
     for one in report.checks:
         output.json(one.to_json())
+    if earlier:
+        output.data(f"earlier attempts with this model on {arguments.host}: {earlier}")
     code, said = words.exit_code(report.ok), preflight.summary(report)
     output.data(said)
     idle = {"baseline": {"recorded": report.baseline.recorded, "accepted": report.baseline.accepted}} if report.baseline else {}
-    output.json({**Result(code, simulated, {}, "" if report.ok else said).to_json(), "verdict": report.ok, **idle})
+    told = {"verdict": report.ok, "earlier": earlier or None, **idle}
+    output.json({**Result(code, simulated, {}, "" if report.ok else said).to_json(), **told})
     return code
 
 

@@ -2,11 +2,13 @@
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Callable
 from typing import Any
 
 from console.config import REHEARSAL, Host
 from console.core import fmt, runs
+from console.core.frame_ring import FrameRing
 from console.core.runs import Listed
 from console.core.store import Store
 from console.headless.lines import LinkNow
@@ -38,6 +40,7 @@ class Session:
         self.host = host
         self.output = output
         self.store = Store()
+        self.frames = FrameRing()
         self._interval_s = interval_s
         self._changed = asyncio.Event()
         self._on_log = on_log
@@ -105,7 +108,8 @@ class Session:
     def now(self) -> LinkNow:
         """How the link stands."""
         status = self.link.status()
-        return LinkNow(status.word, link_words(status), self.link.frame_age_s())
+        wall_s = time.time()
+        return LinkNow(status.word, link_words(status), self.link.frame_age_s(), wall_s, time.localtime(wall_s).tm_gmtoff)
 
     @property
     def over(self) -> bool:
@@ -117,6 +121,7 @@ class Session:
         return runs.parse(await self.link.request("runs"))
 
     def _heard(self, frame: dict[str, Any], _received_s: float) -> None:
+        self.frames.add(frame)
         self.store.fold(frame)
         self._wake()
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from console.config import REHEARSAL, Host
 from console.core.runs import Listed, only
-from console.headless import hosts, lines, status_lines
+from console.headless import hosts, lines, standing, status_lines
 from console.headless.output import Output
 from console.headless.session import Session
 from console.remote import state
@@ -90,9 +90,10 @@ def _rows(session: Session, runs: list[Listed], host: str) -> list[str]:
     shown = view.run.name if view is not None and view.run is not None else None
     rows = []
     for one in runs:
-        words = {stage: lines.state_word(stage, word, one.outdated[stage]) for stage, word in one.states.items()}
+        words = {stage: standing.state_word(stage, word, one.outdated[stage]) for stage, word in one.states.items()}
         if one.name == shown and view is not None and view.stages is not None:
-            words = {key: lines.state_words(attempt) for key, attempt in view.stages.items()}
+            age_s = session.now().frame_age_s
+            words = {key: standing.word(session.store, attempt, age_s) for key, attempt in view.stages.items()}
         rows.append(f"{one.name} ({', '.join(f'{stage} {word}' for stage, word in words.items()) or 'nothing launched'})")
     return rows + ([f"for the stages of one: eaglewatch status {host} --run NAME"] if shown is None else [])
 

@@ -5,14 +5,16 @@ from typing import Any
 
 from console.core import fmt, free_live, free_memory, receipt_age, sanitize, transition_live
 from console.core.action import Action
+from console.core.attempt import Attempt
 from console.core.gates import for_host
 from console.core.reading import Reading
 from console.core.servers import Server
 from console.core.store import Store
 from console.core.views import Gpu, GpuProcess, HostView
-from console.headless import outcome
-from console.headless.lines import LinkNow, done_words, fact_words, gpu_summary, gpu_words, link_json, state_words
-from pipeline.contract import transition
+from console.headless import outcome, standing, time_left
+from console.headless.lines import LinkNow, done_words, fact_words, gpu_summary, gpu_words, link_json
+from pipeline.contract import telemetry, transition
+from pipeline.contract.stages import STAGES
 
 _METRICS = ("total_bytes", "used_bytes", "reserved_bytes", "util_pct", "power_w", "temp_c", "sm_mhz")
 _SHOWN_HOLDERS, _NAME_CHARS = 3, 40
@@ -31,7 +33,7 @@ def table(store: Store, host: str, link: LinkNow, runs: list[str]) -> list[str]:
     rows.append(_disk(view, link))
     if view.run is not None:
         rows.append(f"run {view.run.name}" + ("" if view.run.exists else ": no such run on this host"))
-        for stage, words, facts in _stages(store):
+        for stage, words, facts in _stages(store, link):
             rows += [f"  {stage}  {words}", *(f"      {fact}" for fact in facts)]
         rows += ["  nothing of it was launched yet"] if view.run.exists and view.stages == {} else []
     rows += _servers(view, host)
@@ -62,21 +64,22 @@ def line(store: Store, host: str, link: LinkNow) -> str:
     if view is None:
         return f"{mark}{host}  {link.words}"
     parts = [gpu_words(gpu_summary(view, link.frame_age_s)), _disk(view, link)]
-    parts += [f"{stage} {words}" for stage, words, _ in _stages(store)]
+    parts += [f"{stage} {words}" for stage, words, _ in _stages(store, link)]
     return f"{mark}{_target(view, host)}  {'  '.join(parts)}  {link.words}"
 
 
 def states(store: Store) -> list[str]:
-    """Of every stage, to notice when one has changed."""
+    """Of every stage, with what an operator must act on, to notice when one has changed."""
     stages = (store.view.stages if store.view else None) or {}
-    return [f"{stage} {state_words(one)}" for stage, one in stages.items()]
+    found = {stage: standing.loud(store, one) for stage, one in stages.items()}
+    return [f"{stage} {standing.state_words(one)} {verdict.level if (verdict := found[stage]) else ''}" for stage, one in stages.items()]
 
 
 def as_json(store: Store, host: str, link: LinkNow, runs: list[dict[str, Any]]) -> dict[str, Any]:
     """For programs: the result's shape, and the host beside it. Ages in seconds; unknown is null, with the reason in ``missing``."""
     view = store.view
     gpus_age = view.age_s(view.nvml.boot_s, link.frame_age_s) if view and view.nvml else None
-    stages = {stage: outcome.row(one, view.boot_s) for stage, one in (view.stages or {}).items()} if view else {}
+    stages = {stage: _stage_json(store, one, link) for stage, one in (view.stages or {}).items()} if view else {}
     value: dict[str, Any] = {"simulated": store.simulated, "stages": stages, "host": host, "link": link_json(link), "runs": runs}
     if view is None:
         return {**value, "gpus": None, "nvml": None, "disk": None}
@@ -107,6 +110,12 @@ def as_json(store: Store, host: str, link: LinkNow, runs: list[dict[str, Any]]) 
     }
 
 
+def _stage_json(store: Store, one: Attempt, link: LinkNow) -> dict[str, Any]:
+    """The result's row, and how it is judged while it runs."""
+    now_boot_s = store.view.boot_s if store.view else None
+    return {**outcome.row(one, now_boot_s), "verdict": standing.verdict_json(store, one, link.frame_age_s)}
+
+
 def _gpu_rows(view: HostView, link: LinkNow) -> list[str]:
     gpus = gpu_summary(view, link.frame_age_s)
     if not view.gpus:
@@ -134,18 +143,20 @@ def _holders(gpu: Gpu, view: HostView) -> str:
     return ", ".join(shown) + (f" and {more} more" if more > 0 else "") if shown else "nobody listed"
 
 
-def _stages(store: Store) -> list[tuple[str, str, list[str]]]:
+def _stages(store: Store, link: LinkNow) -> list[tuple[str, str, list[str]]]:
     """(stage, how it stands, what else it has counted)."""
     view = store.view
     rows = []
     for stage, one in ((view.stages if view else None) or {}).items():
         progress = one.progress
-        parts = [f"{state_words(one)} {done_words(one)}".rstrip()]
+        parts = [f"{standing.word(store, one, link.frame_age_s)} {done_words(one)}".rstrip()]
         parts += [progress.note] if progress and one.live and progress.note else []
+        parts += [time_left.line(store, one, link)] if progress and one.state == telemetry.RUNNING and not STAGES[stage].service else []
         why = one.why or (one.outdated if one.done else "")
+        loud = standing.loud_line(store, one, link.frame_age_s)
         late = one.refused
         refused = [f"its last launch was refused: {late.why or outcome.words(late)}"] if late else []
-        rows.append((stage, ", ".join(parts), ([why] if why else []) + refused + fact_words(progress)))
+        rows.append((stage, ", ".join(parts), ([loud] if loud else []) + ([why] if why else []) + refused + fact_words(progress)))
     return rows
 
 

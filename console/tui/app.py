@@ -21,10 +21,11 @@ from console.core import sanitize
 from console.tui import farewell, terminal, themes
 from console.tui.bindings import BY_ID, keys, reason
 from console.tui.endings import Endings
-from console.tui.messages import MISTAKE, Broken, Changed, Ended, Problem, Said
+from console.tui.messages import MISTAKE, Broken, Changed, Ended, LookedBack, Problem, Said
 from console.tui.options import Clocks, Options
 from console.tui.palette import ActionProvider, Palette
 from console.tui.screens.dashboard import Dashboard
+from console.tui.sheets import Sheets
 from console.tui.state import ConsoleState
 from console.tui.widgets.footer import KeyFooter
 
@@ -66,8 +67,7 @@ class ConsoleApp(App[farewell.Farewell]):
         self._controller: Controller | None = None
         """None until the first paint is done."""
         self.endings = Endings(self.state)
-        self._cards: list[Callable[[], None]] = []
-        """Sheets that wait until no other is open."""
+        self.sheets = Sheets(self, self.endings)
         for one in themes.themes():
             self.register_theme(one)
         self.theme = theme
@@ -119,11 +119,7 @@ class ConsoleApp(App[farewell.Farewell]):
             if draw is not None and screen.is_mounted:
                 with suppress(NoMatches):  # while it is put together or taken down, not all its parts are there
                     draw()
-        if self.screen_stack and isinstance(self.screen, Dashboard):  # while the app ends there is none
-            if self.endings.unseen():
-                self.flows.ended()
-            elif self._cards:
-                self._cards.pop(0)()
+        self.sheets.open_next()
 
     def leave(self) -> None:
         """End the console; jobs go on."""
@@ -202,7 +198,7 @@ class ConsoleApp(App[farewell.Farewell]):
 
     def problem(self, title: str, text: str) -> None:
         """A sheet that stays until it was read; it waits while another one is open."""
-        self._cards.append(lambda: self.flows.problem(title, text))
+        self.sheets.add(lambda: self.flows.problem(title, text))
         self.tick()
 
     def on_changed(self, message: Changed) -> None:
@@ -227,6 +223,9 @@ class ConsoleApp(App[farewell.Farewell]):
             return
         self.endings.add(message.attempt)
         self.tick()
+
+    def on_looked_back(self, message: LookedBack) -> None:
+        self.flows.looked_back(message.back)
 
     def on_broken(self, message: Broken) -> None:
         self.exit(farewell.Farewell("", message.error))

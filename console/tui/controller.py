@@ -10,17 +10,20 @@ from textual.message import Message
 
 from console.core import sanitize
 from console.core.attempt import Attempt
+from console.tui.absence import AbsenceWatch
 from console.tui.action_notices import ActionNotices
+from console.tui.courses import Courses
 from console.tui.end_watch import EndWatch
+from console.tui.health_notices import HealthNotices
 from console.tui.keeper import ControlKeeper
 from console.tui.log_follower import LogFollower
 from console.tui.lookups import Lookups
 from console.tui.messages import Broken, Changed, Said
 from console.tui.options import Clocks, Options
+from console.tui.record_requests import RecordRequests
 from console.tui.state import LIVE, ConsoleState
 from console.tui.tasks import Tasks
 from console.tui.transition_requests import TransitionRequests
-from pipeline.contract.stages import STAGES
 from pipeline.errors import StageError
 
 if TYPE_CHECKING:
@@ -31,7 +34,7 @@ SLEPT_S = 3.0
 CLOSE_S = 3.0
 
 
-class Controller(Lookups, TransitionRequests):
+class Controller(Lookups, RecordRequests, TransitionRequests):
     """Make it, ``start`` it after the first paint, ``tick`` it, ``close`` it. ``post`` gives messages to the app."""
 
     def __init__(
@@ -50,6 +53,7 @@ class Controller(Lookups, TransitionRequests):
         self._open_host, self._make_link = open_host, make_link
         self._tasks = Tasks(state, post)
         self._keeper = ControlKeeper(state, self._clocks, self._tasks, self._ask_control)
+        self._absence = AbsenceWatch(state)
         self._ends = EndWatch(state, self._clocks, post)
         self._follower = LogFollower(state, self._tasks, self._tail)
         self._wire: Any = None
@@ -59,6 +63,8 @@ class Controller(Lookups, TransitionRequests):
         self._suspended_s: float | None = None
         self._hello: Any = None
         self._notices = ActionNotices(state, self._ends.told)
+        self._health = HealthNotices(state)
+        self._courses = Courses(state, self._tasks, self.curve)
         self._start_asked = options.start is not None
         self.tick()
 
@@ -127,8 +133,11 @@ class Controller(Lookups, TransitionRequests):
         state = self.state
         self._ends.keep()
         state.run, state.settings, state.settings_missing, state.looked_at = run, None, False, ""
+        state.dumps = []
         self._keeper.reset()
         self._follower.reset()
+        self._absence.reset()
+        state.looking_back = False
         self._ends.reset()
         await self._link.watch(run)
         await self._settle()
@@ -172,9 +181,17 @@ class Controller(Lookups, TransitionRequests):
         first = state.history.newest is None
         state.history.observe(view)
         if state.run is not None and view.run is not None and view.run.name == state.run:
+            absence = self._absence.heard(view)
+            if absence is not None:
+                state.looking_back = True  # before the ends are told of: what happened is the first sheet
+                self._tasks.spawn(self._tell_absence(absence), "asking what happened meanwhile")
             self._ends.heard(view)
             self._keeper.heard()
+            self._settings_heard(view.run)
             self._follower.heard(state.run)
+            self._courses.heard(view)
+            for said in self._health.of(view):
+                self._post(said)
         for said in self._notices.of(view):
             self._post(said)
         if first:
@@ -202,14 +219,7 @@ class Controller(Lookups, TransitionRequests):
         if run is None:
             return
         self._keeper.want(now=True)
-        settings = await self._wire.read_settings(self._session, run)
-        if run != state.run:
-            return
-        state.settings, state.settings_missing = settings, settings is None
-        paths = [path for stage, known in STAGES.items() if known.built for path in self.outputs(stage)]
-        if paths:  # the last stage's: hidden states are by far the most that is written
-            await self._link.watch(run, 1.0, paths[-1])
-        if self._start_asked and not state.read_only:
+        if await self._read_settings(run) and self._start_asked and not state.read_only:
             self._start_asked = False
             self._tasks.spawn(self._rehearse(), "the rehearsal")
 

@@ -19,6 +19,10 @@ class Endings:
     def add(self, attempt: "Attempt") -> None:
         self._found[attempt.stage] = attempt
 
+    def drop(self, attempts: set[str]) -> None:
+        """Another sheet tells of these."""
+        self._found = {stage: one for stage, one in self._found.items() if one.id not in attempts}
+
     def clear(self) -> None:
         self._found.clear()
 

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 from console import config
 from console.core.attempt import Attempt
 from console.core.chain import DATA_STAGES
-from console.tui import gates, screenshot, serving, themes, unanswered, words
+from console.tui import dumping, gates, screenshot, serving, themes, unanswered, words
 from console.tui.dialogs import Dialogs
 from console.tui.freeing import Freeing
+from console.tui.log_flows import LogFlows
+from console.tui.record_flows import RecordFlows
 from console.tui.screens import done_actions
 from console.tui.screens.audit import AuditScreen
 from console.tui.screens.details import DetailsScreen
@@ -22,7 +24,6 @@ from console.tui.screens.problem import ProblemScreen
 from console.tui.screens.samples import SamplesScreen
 from console.tui.state import ConsoleState
 from console.tui.transitions import Transitions
-from console.tui.widgets.tail_search import NEWER, OLDER
 from pipeline.contract import free, transition
 from pipeline.contract.stages import ACTIONS, STAGES
 from pipeline.errors import StageError
@@ -37,7 +38,7 @@ _PATIENCE_S, _POLL_S = 4.0, 0.02
 """So long a key waits for what was asked for before it."""
 
 
-class Flows:
+class Flows(LogFlows, RecordFlows):
     """Bound to the app. Methods that ask run in a worker of their own."""
 
     def __init__(self, app: "ConsoleApp"):
@@ -73,6 +74,9 @@ class Flows:
     def free_gpus(self) -> None:
         self._run(self._freeing.free())
 
+    def count_files(self) -> None:
+        self._app.controller.count_files()
+
     def take_over(self) -> None:
         self._run(self._ask.take_over())
 
@@ -84,10 +88,14 @@ class Flows:
         """Ask, and stop this stage."""
         self._run(self._ask.stop(stage))
 
+    def dump_stacks(self) -> None:
+        self._run(dumping.dump(self._app))
+
     # Looking.
 
     def evidence(self) -> None:
-        self._app.push_screen(EvidenceScreen(self._state))
+        self._app.clear_notifications()  # what has just rung is in it, and not to be covered by it
+        self._app.push_screen(EvidenceScreen(self._state, self._app.controller.curve))
 
     def transition(self) -> None:
         """Where F is dead, a freeing of GPUs is looked at from here too: the newer of both, and first what lives."""
@@ -178,26 +186,6 @@ class Flows:
     def reconnect(self) -> None:
         self._app.controller.retry()
         self._app.say(f"dialing {self._state.host}")
-
-    def focus_log(self) -> None:
-        self._app.log_pane.tail.focus()
-
-    def search_log(self) -> None:
-        self._app.log_pane.ask()
-
-    def next_match(self) -> None:
-        self._app.log_pane.tail.search.go(OLDER)
-
-    def previous_match(self) -> None:
-        self._app.log_pane.tail.search.go(NEWER)
-
-    def toggle_follow(self) -> None:
-        self._app.log_pane.tail.toggle_follow()
-        self._app.log_pane.tick()
-
-    def log_end(self) -> None:
-        self._app.log_pane.tail.log_end()
-        self._app.log_pane.tick()
 
     def palette(self) -> None:
         self._app.action_command_palette()

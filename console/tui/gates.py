@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from console.core.transition_next import Next
 
 _ONLY_LOOKS = "--read-only: this console only looks"
+_NO_RUN = "no run is chosen; o opens one"
 
 
 def act(state: ConsoleState) -> str | None:
@@ -25,7 +26,7 @@ def act(state: ConsoleState) -> str | None:
     if not state.current:
         return f"the link is {state.link.word}: what is there now is not known"
     if state.run is None:
-        return "no run is chosen; o opens one"
+        return _NO_RUN
     if state.busy:
         return f"one thing at a time: {state.busy}"
     if not state.in_control:
@@ -159,6 +160,12 @@ def dependents(name: str) -> list[str]:
     return [one for one in STAGES if one in found and one != name]
 
 
+def dump(state: ConsoleState) -> str | None:
+    """Why no stacks can be dumped: it signals processes, so it is for whoever has control."""
+    live = state.attempt is not None and state.attempt.live
+    return act(state) or (None if live else "the stage that is looked at does not run")
+
+
 def take_over(state: ConsoleState) -> str | None:
     if state.read_only:
         return _ONLY_LOOKS
@@ -183,6 +190,25 @@ def samples(state: ConsoleState) -> str | None:
 
 def match(state: ConsoleState) -> str | None:
     return None if state.pattern else "nothing is searched for; / finds"
+
+
+def log(state: ConsoleState) -> str | None:
+    return None if state.log_source is not None else "no log is followed yet"
+
+
+def asks(state: ConsoleState) -> str | None:
+    """What the host is asked for needs a link."""
+    return None if state.current else f"the link is {state.link.word if state.link else 'not there yet'}: the host cannot be asked"
+
+
+def run_asks(state: ConsoleState) -> str | None:
+    """What the host is asked of a run needs one."""
+    return asks(state) or (None if state.run else _NO_RUN)
+
+
+def test_alert(state: ConsoleState) -> str | None:
+    """Whether the settings name a way is the host's to say: it reads them when it sends."""
+    return act(state)
 
 
 def open_run(state: ConsoleState) -> str | None:

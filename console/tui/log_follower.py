@@ -20,6 +20,7 @@ class LogFollower:
     def reset(self) -> None:
         """Another run is watched."""
         self._asked = self._state.log_source = None
+        self._state.worker = ""
         self._state.ring.clear()
 
     def heard(self, run: str) -> None:
@@ -40,4 +41,6 @@ class LogFollower:
             self._asked = None
             raise
         self._state.ring.begin(source.attempt)
+        if source != self._state.log_source:
+            self._state.worker = ""  # another attempt's log may know no such worker, and an empty pane hides what goes wrong in it
         self._state.log_source = source

@@ -2,11 +2,18 @@
 
 from typing import TYPE_CHECKING, Any
 
+from console.tui.messages import Problem, Said
 from console.tui.state import ConsoleState, RunSettings
 from console.tui.tasks import Tasks
+from pipeline.contract.stages import STAGES
 
 if TYPE_CHECKING:
+    from console.core.views import Run
+    from console.headless.dumping import Dump
     from console.tui.wire import Interpreter, Opened, ScreenSession
+
+COUNTED = "extract"
+"""The stage that writes a file a sample, and keeps a ledger."""
 
 
 class Lookups:
@@ -15,6 +22,8 @@ class Lookups:
     state: ConsoleState
     _tasks: Tasks
     _wire: Any
+    _settings_asked = ""
+    """Those of which a frame told, and that were asked for by that."""
     _opened: "Opened | None"
     _session: "ScreenSession | None"
 
@@ -29,6 +38,28 @@ class Lookups:
     def settings(self) -> RunSettings | None:
         """The run's settings: the host's copy, or those that would be sent."""
         return self.state.settings or self.state.settings_offered
+
+    def _settings_heard(self, run: "Run") -> None:
+        """Read the run's settings again when a frame tells of others than were read: somebody replaced them, or wrote the first."""
+        state, told = self.state, run.settings_sha256
+        known = state.settings.sha256 if state.settings else ""
+        if told == known:
+            self._settings_asked = ""
+        elif told and told != self._settings_asked and (known or state.settings_missing):  # once for each
+            self._settings_asked = told
+            self._tasks.spawn(self._read_settings(run.name), "reading the settings, which were replaced")
+
+    async def _read_settings(self, run: str) -> bool:
+        """The settings of the chosen run, and the disk that they write to; False: another run was chosen meanwhile."""
+        state = self.state
+        settings = await self._wire.read_settings(self._session, run)
+        if run != state.run:
+            return False
+        state.settings, state.settings_missing = settings, settings is None
+        paths = [path for stage, known in STAGES.items() if known.built for path in self.outputs(stage)]
+        if paths:  # the last stage's: hidden states are by far the most that is written
+            await self._link.watch(run, 1.0, paths[-1])
+        return True
 
     def run_directory(self) -> str:
         return self._wire.run_directory(self.state.hello, self.state.run)
@@ -51,6 +82,29 @@ class Lookups:
         reply = await self._link.request("read", run=self.state.run, what="provenance", stage=stage, attempt=attempt)
         value = reply.get("value")
         return value if isinstance(value, dict) else {}
+
+    async def curve(self, stage: str, attempt: str) -> dict[str, Any]:
+        """How far an attempt was, and how much GPU memory was held, over its whole time: ``ATTEMPT/curve.json``."""
+        reply = await self._link.request("read", run=self.state.run, what="curve", stage=stage, attempt=attempt)
+        value = reply.get("value")
+        return value if isinstance(value, dict) else {}
+
+    async def dump(self, stage: str, attempt: str) -> "Dump":
+        """Have the stacks of its processes dumped. Nothing is ended."""
+        work = self._wire.dumping.ask(self._session, self.state.host, self.state.run, stage, attempt)
+        return await self._tasks.busy(f"dumping the stacks of {stage}", work)
+
+    def count_files(self) -> None:
+        """Have every file of the run's extraction counted and held against its ledger; what came of it is told when it is done."""
+        self._tasks.spawn(self._count_files(str(self.state.run)), "counting the files")
+
+    async def _count_files(self, run: str) -> None:
+        self._tasks.post(Said(f"counting every file of {COUNTED} of {run}: that goes on beside, and is told when it is done"))
+        found = await self._wire.full_count(self._session, run, COUNTED)
+        if found.agrees:
+            self._tasks.post(Said(found.lines()[0]))
+        else:
+            self._tasks.post(Problem(f"{COUNTED} of {run}, counted", "\n".join(found.lines())))
 
     def held_line(self, error: Exception) -> str:
         """What the host's gate said of the GPUs, when that is why a stage was not started; else empty."""

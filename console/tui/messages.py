@@ -6,6 +6,7 @@ from textual.message import Message
 
 if TYPE_CHECKING:
     from console.core.attempt import Attempt
+    from console.tui.absence import LookBack
 
 
 MISTAKE = "A mistake of eaglewatch: please report it"
@@ -43,6 +44,14 @@ class Ended(Message):
     def __init__(self, attempt: "Attempt") -> None:
         super().__init__()
         self.attempt = attempt
+
+
+class LookedBack(Message):
+    """Nobody looked from here for a while, and the host has told what happened meanwhile; None: it could not."""
+
+    def __init__(self, back: "LookBack | None") -> None:
+        super().__init__()
+        self.back = back
 
 
 class Broken(Message):

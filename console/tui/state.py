@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from console.core.store import Store
     from console.core.views import HostView
     from console.remote.state import LinkStatus
+    from console.tui.absence import LookBack
 
 LIVE, LATE = "LIVE", "LATE"
 """The link's words that call its numbers current; under every other word they are marked as old."""
@@ -39,6 +40,8 @@ class RunSettings(NamedTuple):
     resolved: dict[str, Any] | None
     """None when they cannot be read; ``why`` then says so."""
     why: str = ""
+    sha256: str = ""
+    """Of the host's file, as frames tell it; empty: not told."""
 
 
 @dataclass
@@ -65,6 +68,18 @@ class ConsoleState:
     """Those that this console can send: the rehearsal's."""
     pattern: str = ""
     """What is searched for in the log."""
+    worker: str = ""
+    """Whose lines of the log are shown; empty: all."""
+    alarms_seen: dict[tuple[str, str], int] = field(default_factory=dict)
+    """{(attempt, kind of alarm): how many the operator has seen}."""
+    dumps: list[str] = field(default_factory=list)
+    """Stack dumps of this run that this console took, oldest first."""
+    dumped: dict[str, float] = field(default_factory=dict)
+    """{attempt: host time of its newest stack dump}."""
+    looking_back: bool = False
+    """The host is being asked what happened while nobody looked: until it answers, no sheet opens by itself."""
+    looked_back: "LookBack | None" = None
+    """What it told of the newest absence."""
     busy: str = ""
     """What is being asked of the host right now, such as ``starting extract``."""
     shown_action: str = ""

@@ -11,7 +11,9 @@ from console.config import Host
 from console.core import reading, sanitize
 from console.core import runs as core_runs
 from console.core.runs import Way
-from console.headless import audit, freeing, hosts, launching, rehearse, rehearse_settings, run_settings, starting, transitions
+from console.headless import audit, dumping, freeing, hosts, launching, rehearse, rehearse_settings, run_settings, starting, transitions
+from console.headless.alert_test import ask as alert_test
+from console.headless.count import ask as full_count
 from console.headless.launching import GpusHeldError, Order
 from console.headless.output import Output
 from console.headless.rehearse_extract import covers
@@ -30,8 +32,8 @@ from pipeline.contract.rehearsal import extract_only_settings_file
 from pipeline.errors import UserError
 
 __all__ = [
-    "AgentError", "GpusHeldError", "Link", "Order", "ScreenSession", "audit", "control", "covers", "errors", "freeing",
-    "interpreter_of", "launch", "open_host", "outputs", "stop", "transitions",
+    "AgentError", "GpusHeldError", "Link", "Order", "ScreenSession", "alert_test", "audit", "control", "covers", "dumping", "errors",
+    "freeing", "full_count", "interpreter_of", "launch", "open_host", "outputs", "stop", "transitions",
 ]  # fmt: skip
 
 Say = Callable[[str], None]
@@ -126,7 +128,7 @@ async def runs(session: Session, host: str, usual: str) -> tuple[tuple[str, ...]
 async def read_settings(session: Session, run: str) -> RunSettings | None:
     """The run's settings on the host; None when it has none. Raises StageError."""
     copy = await launching.host_copy(session, run)
-    return resolve_settings(copy.toml) if copy else None
+    return resolve_settings(copy.toml)._replace(sha256=copy.sha256) if copy else None
 
 
 def resolve_settings(toml: str) -> RunSettings:

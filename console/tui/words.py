@@ -1,17 +1,18 @@
 """The words for stages and attempts: one place, so that strip, progress, cards and dialogs say the same."""
 
-from console.core import fmt
+from console.core import eta_words, fmt, reading
 from console.core.attempt import Attempt
 from console.core.clocks import clock
+from console.core.eta_words import Done, Here
 from console.core.progress import WAITING
-from console.tui import serving
-from console.tui.draw import BAD, GOOD, MUTED, PLAIN, STRONG, WARN
+from console.tui import health, serving
+from console.tui.draw import BAD, GOOD, MUTED, PLAIN, STRONG, WARN, Piece
 from console.tui.state import ConsoleState
 from pipeline.contract import telemetry
+from pipeline.contract.disk_risk import DiskRisk
 from pipeline.contract.stages import STAGES, Stage
 
 NOT_BUILT = "not in this version of eaglewatch"
-_ROUGH_FROM_S = 600.0
 TICK, CROSS, RUNS, NONE, WARNING, NOT_YET = "✓", "✗", "▶", "·", "!", "-"
 OUTDATED = "OUTDATED"
 SHORT, USUAL, ROOMY = range(3)
@@ -42,6 +43,8 @@ def state_word(state: ConsoleState, attempt: Attempt) -> str:
     """``STEADY``, ``LOADING``, ``CRASHED``, ``done``: the phase while it runs, else how it ended. Never better than the host's word."""
     if STAGES[attempt.stage].service:
         return serving.word(state, attempt)
+    if (found := health.loud(state, attempt)) is not None:
+        return health.level_word(found)
     if attempt.state == telemetry.RUNNING and attempt.progress and attempt.progress.phase:
         return WAITING if attempt.progress.waits else attempt.progress.phase.upper()
     if attempt.done and attempt.outdated:
@@ -52,6 +55,8 @@ def state_word(state: ConsoleState, attempt: Attempt) -> str:
 def state_style(state: ConsoleState, attempt: Attempt) -> str:
     if STAGES[attempt.stage].service:
         return serving.style(serving.word(state, attempt))
+    if (found := health.loud(state, attempt)) is not None:
+        return health.STYLES[found.severity]
     if (attempt.done and attempt.outdated) or state_word(state, attempt) == WAITING:
         return WARN
     return STRONG if attempt.live else _STYLES.get(attempt.state, WARN)
@@ -76,6 +81,11 @@ def when(state: ConsoleState, host_boot_s: float | None) -> str:
     return f"{clock(state.wall_s - age, state.utc_offset_s, state.wall_s)}, {fmt.duration(age)} ago"
 
 
+def here(state: ConsoleState) -> Here:
+    """The clock that times of day are told by. Only with a frame of known age."""
+    return Here(state.wall_s, state.utc_offset_s, state.age_s or 0.0, state.view.utc_offset_s if state.view else None)
+
+
 def eta_seconds(state: ConsoleState, attempt: Attempt) -> float | None:
     """Time left from now; None without an estimate, and while the link does not say that the work goes on."""
     seconds = state.store.eta(attempt).seconds
@@ -84,15 +94,29 @@ def eta_seconds(state: ConsoleState, attempt: Attempt) -> float | None:
     return max(seconds - state.age_s, 0.0)
 
 
-def about(seconds: float) -> str:
-    """An estimate as rough as it is: ``57 min``, ``1 h 30 min``, ``2 d 3 h``; seconds only below ten minutes."""
-    return fmt.duration(seconds if seconds < _ROUGH_FROM_S else 60 * round(seconds / 60))
+def done_at(state: ConsoleState, attempt: Attempt) -> Done | None:
+    """The time of day when the last unit is expected; None when there is no estimate, or no link that says that the work goes on."""
+    return None if eta_seconds(state, attempt) is None else eta_words.done(state.store, attempt, here(state))
 
 
-def done_at(state: ConsoleState, attempt: Attempt) -> str:
-    """The time of day when the last unit is expected; empty when there is no estimate."""
-    seconds = eta_seconds(state, attempt)
-    return "" if seconds is None else clock(state.wall_s + seconds, state.utc_offset_s, state.wall_s)
+def loaded_at(state: ConsoleState, attempt: Attempt) -> str:
+    """``loaded about 13:40``, in the same way."""
+    return "" if state.age_s is None or not state.current else eta_words.loaded(state.store, attempt, here(state))
+
+
+def disk_risk(state: ConsoleState, attempt: Attempt) -> DiskRisk:
+    """Whether the disk will hold the rest, with what the stage itself keeps free by its settings."""
+    kept = reading.number(reading.mapping(state.resolved, attempt.stage) or {}, "min_free_bytes")
+    return state.store.disk_risk(attempt, kept or 0.0)
+
+
+def load_basis(state: ConsoleState, attempt: Attempt) -> list[Piece]:
+    """What the end of a load rests on, or that there is no number and why."""
+    left = state.store.eta(attempt)
+    if left.loaded_s is None:
+        return [Piece("no ETA while loading" if left.why in ("", "loading") else f"no ETA: {left.why}", MUTED)]
+    load, _, then = left.basis.partition("; then ")
+    return [Piece(f"by {load}", MUTED, 1), Piece(f"then {then}" if then else "", MUTED, 4)]
 
 
 def share(attempt: Attempt) -> float | None:
@@ -112,12 +136,15 @@ def cell(state: ConsoleState, stage: Stage, room: int) -> tuple[str, str]:
     if state.view is None or state.view.stages is None or state.run is None:
         return f"{stage.label} ?", MUTED
     if stage.service:
-        said = serving.cell_word(state)
-        style = serving.style(said)
+        said, style = serving.cell_word(state), serving.style(serving.cell_word(state))
+        if (found := health.loud(state, state.view.stages.get(stage.name))) is not None and not said.startswith(serving.NO_ANSWER):
+            said, style = health.level_word(found, room == SHORT), health.STYLES[found.severity]
         return f"{CROSS if style == BAD else WARNING if style == WARN else ''}{stage.label} {said}", style
     attempt = state.view.stages.get(stage.name)
     if attempt is None:
         return f"{stage.label} {'not run' if room == ROOMY else NOT_YET}", PLAIN
+    if (found := health.loud(state, attempt)) is not None:
+        return f"{RUNS}{stage.label} {health.level_word(found, room == SHORT)}", health.STYLES[found.severity]
     if attempt.live:
         return f"{RUNS}{stage.label} {_how_far(state, attempt, room)}", STRONG
     if attempt.fresh:
@@ -154,4 +181,5 @@ def _how_far(state: ConsoleState, attempt: Attempt, room: int) -> str:
         return WAITING.lower()
     done = share(attempt)
     percent = "" if done is None else f"{int(done * 100)}%"  # never rounded up to 100
-    return " ".join(part for part in (percent or progress.phase, "" if room == SHORT else done_at(state, attempt)) if part)
+    told = None if room == SHORT else done_at(state, attempt)
+    return " ".join(part for part in (percent or progress.phase, told.at if told else "") if part)

@@ -1,7 +1,7 @@
 """Events of an attempt: one JSON object a line, appended with a single write, never rewritten.
 
-Every event has ``boot_s`` (for durations), ``wall_s`` (for people), ``by`` (``stage``, ``shim``, ``supervisor``, ``agent``) and
-``kind``. A reader orders by position in the file and drops a torn last line.
+Every event has ``boot_s`` (for durations), ``wall_s`` (for people), ``by`` (``stage``, ``shim``, ``supervisor``, ``lookout``,
+``agent``) and ``kind``. A reader orders by position in the file and drops a torn last line.
 """
 
 import json
@@ -58,6 +58,17 @@ VERDICT = "verdict"
 """Of an action that frees GPUs. Fields: verdict, exit_code, line, gpus ([index, verdict, detail])."""
 OVERRIDE = "override"
 """Input that is outdated, incomplete or of another verifier is used all the same. Fields: reason, what (a line each)."""
+
+STALL = "stall"
+"""The lookout's judgement changed its level. Fields: level, severity, line, before (the level before)."""
+ALARM = "alarm"
+"""The log told trouble: the first of a kind, and again as their number doubles. Fields: alarm (the kind), line, worker, count."""
+ALERT = "alert"
+"""The operator was told, or was not. Fields: what, how (``command NAME``, ``webhook scheme://host/...``), ok, detail."""
+RETRY = "retry"
+"""Of a crashed attempt: it was started again. Fields: attempt (the new one), line; or why_not."""
+DUMP = "dump"
+"""Stacks of its processes were written down. Fields: how, path."""
 
 
 def append_event(attempt_directory: str, by: str, kind: str, **fields: Any) -> Dict[str, Any]:

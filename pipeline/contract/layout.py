@@ -5,9 +5,11 @@
     DATA/code/HASH/                      the shipped bundle, one directory a version
     DATA/control/RUN.json                which console may act on the run
     DATA/audit.jsonl                     take-overs of control, overridden inputs, actions; a line each, never rewritten
+    DATA/history.jsonl                   what each ended attempt came to; a line each, never rewritten
     DATA/free-gpus.lock                  held by the one action that frees GPUs on this host, or is between doing so and a launch
     DATA/gpus.lock                       held for the moment in which a stage that needs GPUs is claimed
     DATA/gpu-baseline.json               what each GPU holds when it is provably idle
+    DATA/gpu-readings.json               the newest readings of a connected agent, for the lookouts; not kept durable
     DATA/runs/RUN/settings.toml          the run's settings; once written, this copy rules
     DATA/runs/RUN/settings.toml.NNN      copies that were replaced, the oldest 001
     DATA/runs/RUN/settings.json          the same, resolved, for the host program
@@ -39,6 +41,7 @@ GPUS_LOCK = "gpus.lock"
 FREE_RECEIPT = "free-receipt.json"
 """Of a transition that freed GPUs: what ``receipt.json`` is to the action that only does that."""
 BASELINE = "gpu-baseline.json"
+GPU_READINGS = "gpu-readings.json"
 ACCEPTED = "baseline-accepted.json"
 """In a run."""
 
@@ -62,6 +65,15 @@ EXIT = "exit.json"
 """Exit code or signal; written by the shim, by the supervisor when the shim was killed, by the stage when started by hand."""
 STOP = "stop.json"
 """Written by a stop request: who asked, and how long the stage has."""
+LOOKOUT = "lookout.json"
+"""Written by the lookout: its judgement, what it learned, alarms and alerts."""
+LOOKOUT_LOCK = "lookout.lock"
+CURVE = "curve.json"
+"""Written by the lookout: {"points": [[boot_s, done, tokens, bytes, mean GPU MiB or null], ...]} of the whole attempt."""
+DUMPS = "dumps"
+"""In an attempt: stack dumps that somebody asked for."""
+HISTORY = "history.jsonl"
+"""In the data directory: a line an ended attempt."""
 AUDIT = "audit.jsonl"
 """In the data directory: take-overs of control, inputs that were used although they are outdated, and actions."""
 RECEIPT = "receipt.json"
@@ -115,6 +127,16 @@ def attempts(run_directory: str, stage: str) -> List[str]:
     except OSError:
         return []
     return sorted(name for name in names if _NAME.match(name) and name != LOCK)
+
+
+def stacks_file(pid: int) -> str:
+    """In an attempt: where a process of it writes its stacks on SIGUSR1."""
+    return "stacks-%d.txt" % pid
+
+
+def stacks_head(start_ticks: int) -> str:
+    """First line of that file: whose it is, since pids are used again."""
+    return "SIGUSR1 writes stacks here; start ticks %d" % start_ticks
 
 
 def progress_file(attempt_directory: str, rank: int) -> str:

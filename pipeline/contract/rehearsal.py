@@ -37,9 +37,18 @@ FAULTS: Dict[str, str] = {
     "drop-link": "the server drops every connection and takes none for 8 s",
     "disk-full": "every durable write of the stage fails with ENOSPC until it ends or the fault is cleared",
     "gpu-memory-stays": "GPU memory stays after the stage has gone, until the fault is cleared",
+    "deadlock": "the stage's working threads wait for each other's locks: no CPU, no unit",
+    "busy-loop": "the stage's working thread spins without a unit, its simulated GPUs at 100 % and low power",
+    "slow": "each unit takes five times as long (times=K), but comes",
+    "log-silent": "the stage works on and its output says nothing",
+    "writer-gone": "the extraction's writer threads hang: no file any more, and the process lives",
+    "disk-low": "the host reports almost no room (SIMULATED): what is left to write does not fit",
 }
+LASTING = ("disk-full", "deadlock", "busy-loop", "slow", "log-silent", "writer-gone", "disk-low")
+"""Faults that last until they are cleared, another one is set, or their seconds are over."""
 NO_FAULT = "none"
 _SECONDS = {"freeze": 30.0, "drop-link": 8.0}
+_TIMES = {"slow": 5.0}
 
 
 @dataclass(frozen=True)
@@ -49,20 +58,25 @@ class Fault:
     name: str
     at_share: float = 0.4
     seconds: float = 0.0
-    """How long a freeze or a dropped link lasts."""
+    """How long it lasts; 0: until it is cleared."""
     stage: str = "extract"
     """The stage that it strikes, or during which the link drops."""
+    times: float = 1.0
+    """How many times as long a unit takes meanwhile, where the stage still works."""
 
 
 def parse_fault(text: str) -> Optional[Fault]:
-    """``NAME[,stage=STAGE][,at=SHARE][,seconds=S]``; ``none`` gives None, which clears. Raises ValueError, which says what is allowed."""
+    """``NAME[,stage=STAGE][,at=SHARE][,seconds=S][,times=K]``; ``none`` gives None, which clears.
+
+    Raises ValueError, which says what is allowed.
+    """
     name, comma, rest = text.partition(",")
     if text == NO_FAULT:
         return None
     if name not in FAULTS:
         raise ValueError("no fault %r; the faults are %s, and none to clear" % (name, ", ".join(FAULTS)))
-    values, stage = {"at": 0.4, "seconds": _SECONDS.get(name, 0.0)}, Fault.stage
-    limits = {"at": 1.0, "seconds": 3600.0}
+    values, stage = {"at": 0.4, "seconds": _SECONDS.get(name, 0.0), "times": _TIMES.get(name, 1.0)}, Fault.stage
+    limits = {"at": 1.0, "seconds": 3600.0, "times": 1000.0}
     for part in rest.split(",") if comma else []:
         key, _, value = part.partition("=")
         if key == "stage":
@@ -75,9 +89,9 @@ def parse_fault(text: str) -> Optional[Fault]:
         except ValueError:
             number = -1.0
         if key not in values or not 0 <= number <= limits[key]:
-            raise ValueError("fault %r: write it as NAME,stage=STAGE,at=SHARE (0 to 1),seconds=S (0 to 3600)" % text)
+            raise ValueError("fault %r: write it as NAME,stage=STAGE,at=SHARE (0 to 1),seconds=S (0 to 3600),times=K (0 to 1000)" % text)
         values[key] = number
-    return Fault(name, values["at"], values["seconds"], stage)
+    return Fault(name, values["at"], values["seconds"], stage, values["times"])
 
 
 def data_dir(home: str) -> str:
@@ -124,18 +138,22 @@ def pending_fault(home: str) -> Optional[Fault]:
     if value is None or value.get("fired") or value.get("name") not in FAULTS:
         return None
     try:
-        return Fault(value["name"], float(value["at_share"]), float(value["seconds"]), str(value.get("stage", Fault.stage)))
+        stage, times = str(value.get("stage", Fault.stage)), float(value.get("times", Fault.times))
+        return Fault(value["name"], float(value["at_share"]), float(value["seconds"]), stage, times)
     except (KeyError, TypeError, ValueError):
         return None
 
 
-def fire_fault(home: str, name: str) -> bool:
-    """Record that the fault fires now, by this process. False when it is not set, or has fired: whoever gets True injects it."""
+def fire_fault(home: str, name: str, **what: Any) -> bool:
+    """Record that the fault fires now, by this process, and ``what`` of it. False when it is not set, or has fired.
+
+    Whoever gets True injects it.
+    """
     with fault_lock(home):
         fault = pending_fault(home)
         if fault is None or fault.name != name:
             return False
-        fired: Dict[str, Any] = {"pid": os.getpid(), "boot_id": boot_id(), "boot_s": round(boot_s(), 3)}
+        fired: Dict[str, Any] = {"pid": os.getpid(), "boot_id": boot_id(), "boot_s": round(boot_s(), 3), **what}
         write_json(fault_file(home), dict(asdict(fault), fired=fired))
         return True
 
@@ -149,6 +167,18 @@ def set_fault(home: str) -> str:
 def fault_is_set(home: str, name: str) -> bool:
     """Whether this fault is set, fired or not."""
     return set_fault(home) == name
+
+
+def fired_fault(home: str) -> Optional[Dict[str, Any]]:
+    """What ``fire_fault`` recorded of the lasting fault that is in force now, and its ``name``; None: none is."""
+    value = read_json(fault_file(home)) or {}
+    fired, seconds = value.get("fired"), value.get("seconds")
+    if value.get("name") not in LASTING or not isinstance(fired, dict) or fired.get("boot_id") != boot_id():
+        return None
+    began = fired.get("boot_s")
+    if isinstance(seconds, (int, float)) and seconds > 0 and isinstance(began, (int, float)) and boot_s() - began >= seconds:
+        return None
+    return dict(fired, name=value["name"])
 
 
 @contextlib.contextmanager

@@ -110,3 +110,6 @@ ACTIONS: Dict[str, Action] = {
 }
 JOBS: Dict[str, Union[Stage, Action]] = {**STAGES, **ACTIONS}
 """Everything that attempts are made of."""
+
+WATCH = "watch"
+"""No stage: what op ``observe`` looks at, which nobody launched from here, goes by this name."""

@@ -92,6 +92,8 @@ FRAME: Dict[str, str] = {
     " how_to_stop, up_s}] of inference servers on the host, whoever started them; null before the first look; see host.servers",
     "servers_boot_s": "when that was looked at",
     "servers_unseen": "why there may be more servers than that, one line; null when nothing was hidden",
+    "observed": "attempt view of the stage `watch` of what op `observe` named, or null; see host.observe_view",
+    "count": "{run, stage, files, began_boot_s} of the full count that this agent was asked for and that goes on, or null",
     "consoles": "how many agents (this one included) watch this data directory now",
     "control": "{by, since_boot_s, yours}: which console may act on the watched run; null when none has asked for it",
     "dropped": "{frames, log_bytes} that this agent left out since it started, because nobody read them in time",
@@ -116,8 +118,13 @@ ATTEMPT: Dict[str, str] = {
     "progress": "newest of rank 0, see pipeline.progress; null before the first",
     "ranks": "how many ranks have reported",
     "ledger": "{files, bytes, tokens, last_boot_s, disagree, bad_lines} from the writers' own ledgers; null where the stage keeps none",
-    "directory": "{files, bytes, boot_s} as counted in the output directory; null where not counted",
-    "tree": "{procs, cpu_s, rss_bytes, states: {R: 1}} of its processes",
+    "directory": "{files, bytes, boot_s, newest_boot_s (of the newest file), ledger_not_in_directory, directory_not_in_ledger (how many"
+    " files, null where not compared; no file counts while its line may still be written), compared_boot_s} as counted in the output"
+    " directory; null where not counted",
+    "rank_progress": "[{rank, phase, done, last_boot_s, beat_boot_s}] of each rank's own progress file, 64 at most",
+    "ranks_expected": "how many ranks the settings ask for; null where they do not say",
+    "tree": "{procs, cpu_s, rss_bytes, read_bytes, write_bytes (null where /proc/PID/io may not be read), states: {R: 1}, boot_s} of its"
+    " processes; null of one that has ended",
     "log": "{bytes, last_boot_s}",
     "exit": "{code, signal, boot_s} or null",
     "receipt": "the stage's receipt or null",
@@ -126,5 +133,25 @@ ATTEMPT: Dict[str, str] = {
     "holder": "who holds the stage, when REFUSED",
     "refused": "view of the stage's newest launch, when that ended before any work (REFUSED, LAUNCH_FAILED, or exit code 2) and this"
     " earlier attempt got to work: the output is this one's; else null",
+    "lookout": "what the host's own lookout saw last, see LOOKOUT; null: none, or none yet",
+    "load_prior": "{median_s, count, tokens_per_s (their median while steady, or null), gpu_mib (mean over their GPUs when loaded, or"
+    " null)} of earlier loads of this stage and model on this host; null without any",
     "events": "the last 20 events, without boot_id: their times are on this boot's clock",
+}
+
+LOOKOUT: Dict[str, str] = {
+    "boot_s": "when it looked last",
+    "level": "a level of contract.signals",
+    "severity": "ok, grey, amber or red",
+    "line": "what is so, since when, and what is usual",
+    "since_boot_s": "when this level began",
+    "phase": "",
+    "scale": "by which the floors of the stall rules are multiplied, see watch.stall_scale of the settings",
+    "gaps": "{PHASE: {count, median_s, q99_s, longest_s}} as learned",
+    "power_w": "{GPU index as text: median W while steady}",
+    "ranks_seen": "by progress files, worker names in the log, or GPUs held: whichever shows most; null: not known",
+    "workers": "[names as the log has them, such as TP0 of (Worker_TP0 pid=...)], 64 at most",
+    "alarms": "[{kind, count, line, worker (or empty), boot_s}], the newest of each kind; kinds: host.log_watch",
+    "alerts": "[{what, how, boot_s, ok (true, false, null: being sent), detail}], the newest 10",
+    "log": "{skipped_bytes} of the log that came faster than it could be looked at",
 }

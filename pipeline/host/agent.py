@@ -28,6 +28,8 @@ NVML_EVERY_S = 1.0
 """The driver is not asked more often, whatever the frames' interval: each call holds a lock that the job needs too."""
 NVML_LEAD_S = 0.1
 """A reading is asked for this long before the frame that will carry it."""
+ALARM_EVERY_S = 0.25
+"""What a lookout has just found in a log does not wait for the next frame."""
 LAUNCH_POLL_S, TAIL_POLL_S, SURVEY_POLL_S = 0.05, 0.2, 0.5
 
 
@@ -45,10 +47,10 @@ class Agent:
         self._nvml = NvmlClient(command, os.path.join(data_dir, DIRECTORY))
         self._register = Register(data_dir, code)
         self._control = Control(data_dir)
-        self._frames = Frames(data_dir, code, self._nvml, self._register, self._control)
         self._requests = Requests(data_dir, code_dir, self._output, self._control)
+        self._frames = Frames(data_dir, code, self._nvml, self._register, self._control, self._requests.parts)
         self._watch: Optional[Watch] = None
-        self._frame_due_s = self._ask_due_s = float("inf")
+        self._frame_due_s = self._ask_due_s = self._alarm_due_s = float("inf")
 
     def run(self) -> int:
         """Until stdin ends or nobody reads stdout."""
@@ -90,7 +92,7 @@ class Agent:
         return True
 
     def _patience_ms(self) -> Optional[float]:
-        due = min(self._frame_due_s, self._ask_due_s, self._nvml.due_s or float("inf"))
+        due = min(self._frame_due_s, self._ask_due_s, self._alarm_due_s, self._nvml.due_s or float("inf"))
         now = boot_s()
         if self._requests.waiting:
             due = min(due, now + LAUNCH_POLL_S)
@@ -109,9 +111,12 @@ class Agent:
         self._requests.tick()
         if self._watch is not self._requests.watch:
             self._watch = self._requests.watch
-            self._frame_due_s, self._ask_due_s = now, now
+            self._frame_due_s = self._ask_due_s = self._alarm_due_s = now
             self._nvml.ask()
             self._register.watch(self._watch.run if self._watch else None)
+        if self._watch is not None and now >= self._alarm_due_s:
+            self._alarm_due_s = now + ALARM_EVERY_S
+            self._frame_due_s = now if self._frames.alarmed() else self._frame_due_s
         if self._watch is not None and now >= self._frame_due_s:
             self._send_frame(self._watch, now)
 

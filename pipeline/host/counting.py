@@ -1,193 +1,142 @@
-"""How much a stage has written: the writers' own ledgers are the truth, the directory is the cross-check.
+"""How much a stage has written, counted in its output directory, as the cross-check of its ledgers."""
 
-A ledger is ``ledger-RANK.jsonl`` in the output directory: one line for each published file, with ``i``, ``bytes`` and ``tokens``.
-"""
-
-import json
 import os
 import time
 from array import array
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, Iterator, Optional, Tuple
 
 from pipeline.contract.clock import boot_s, wall_to_boot_s
+from pipeline.host.counting_compare import Comparison
+from pipeline.host.counting_ledger import LARGEST_INDEX, LedgerCounter
 
-_READ_BYTES = 1 << 20
-"""Of one ledger in one poll, so that an agent that starts late does not stand still over a long one."""
-_LARGEST_INDEX = 4_000_000
-"""A larger one is taken for damage: the tables grow with it, 16 bytes an index."""
+COUNTED = ("extract",)
+"""Stages with ledgers and a file a sample; the others' own progress is their count."""
 _SETTLED_S = 2.0
 """A directory whose mtime is younger may still get files within the same tick of that clock."""
 _RESCAN_S = 5.0
 _RESCAN_COST = 200
 """A scan takes at most 1 part in so many of the time."""
+SLICE_S = 0.05
+"""Of a scan in one poll: the agent does not stand still over a directory of 100,000 files."""
+_SLICE_COST = 10
+"""While a scan goes on, it takes at most 1 part in so many of the time."""
+_SLICE_ENTRIES = 256
 
 
-class LedgerCounter:
-    """Tails the ledgers of one output directory. Not thread-safe."""
+class OutputCounter:
+    """Ledgers and directory of one output, and whether they agree."""
 
     def __init__(self, directory: str):
-        self._directory = directory
-        self._names: List[str] = []
-        self._list_next_s = float("-inf")
-        self._reset()
+        self._ledger = LedgerCounter(directory)
+        self._comparison = Comparison(self._ledger)
+        self._directory = DirectoryCounter(directory, self._comparison)
 
-    def _reset(self) -> None:
-        self._tails: Dict[str, Tuple[int, int]] = {}  # name -> (inode, offset)
-        self._bytes, self._tokens = array("q"), array("q")  # by index; -1: not there
-        self._files = self._sum_bytes = self._sum_tokens = self._disagree = self._bad_lines = 0
-        self._last_boot_s: Optional[float] = None
-        self._complete = False
-
-    def poll(self) -> Optional[Dict[str, Any]]:
-        """{files, bytes, tokens, last_boot_s, disagree, bad_lines}; None without a ledger, or before the first full reading.
-
-        An index that was written again counts once, with its newest line; ``disagree`` counts lines that contradict the one before.
-        ``last_boot_s`` is when a ledger last grew.
-        """
-        names = self._list()
-        if any(self._changed_identity(name) for name in names) or set(self._tails) - set(names):
-            self._reset()  # a ledger was replaced: what it added before cannot be told apart
-            self._list_next_s = float("-inf")
-            names = self._list()
-        behind = [self._read(name) for name in names]
-        self._complete = self._complete or not any(behind)
-        if not names or not self._complete:
-            return None
-        return {
-            "files": self._files,
-            "bytes": self._sum_bytes,
-            "tokens": self._sum_tokens,
-            "last_boot_s": self._last_boot_s,
-            "disagree": self._disagree,
-            "bad_lines": self._bad_lines,
-        }
-
-    def _list(self) -> List[str]:
-        """The ledgers' names. They lie among up to 100,000 files, which take 40 ms to list, so that is not done at every poll."""
-        now = boot_s()
-        if now >= self._list_next_s:
-            try:
-                names = [name for name in os.listdir(self._directory) if _is_ledger(name)]
-            except OSError:
-                names = []
-            self._names = names
-            self._list_next_s = now + max(_RESCAN_S if names else 0.0, _RESCAN_COST * (boot_s() - now))
-        return self._names
-
-    def _changed_identity(self, name: str) -> bool:
-        if name not in self._tails:
-            return False
-        inode, offset = self._tails[name]
-        try:
-            status = os.stat(os.path.join(self._directory, name))
-        except OSError:
-            return True
-        return status.st_ino != inode or status.st_size < offset
-
-    def _read(self, name: str) -> bool:
-        """Read on; True when there is more than one poll's worth."""
-        try:
-            with open(os.path.join(self._directory, name), "rb") as file:
-                status = os.fstat(file.fileno())
-                _, offset = self._tails.get(name, (status.st_ino, 0))
-                file.seek(offset)
-                data = file.read(_READ_BYTES)
-        except OSError:
-            return True
-        whole = data[: data.rfind(b"\n") + 1]  # a last line without its end is still being written
-        for line in whole.splitlines():
-            self._add(line)
-        self._tails[name] = (status.st_ino, offset + len(whole))
-        if whole:
-            newest = round(wall_to_boot_s(status.st_mtime), 3)
-            self._last_boot_s = newest if self._last_boot_s is None else max(self._last_boot_s, newest)
-        return bool(whole) and offset + len(data) < status.st_size
-
-    def _add(self, line: bytes) -> None:
-        try:
-            value = json.loads(line.decode("utf-8", "replace"))
-            index, size, tokens = value["i"], value["bytes"], value["tokens"]
-        except (ValueError, TypeError, KeyError, RecursionError):
-            self._bad_lines += 1
-            return
-        if not all(type(one) is int and one >= 0 for one in (index, size, tokens)) or index > _LARGEST_INDEX:
-            self._bad_lines += 1
-            return
-        missing = index + 1 - len(self._bytes)
-        if missing > 0:
-            self._bytes.extend([-1] * missing)
-            self._tokens.extend([-1] * missing)
-        before = self._bytes[index], self._tokens[index]
-        if before[0] < 0:
-            self._files += 1
-        else:
-            self._sum_bytes -= before[0]
-            self._sum_tokens -= before[1]
-            self._disagree += before != (size, tokens)
-        self._bytes[index], self._tokens[index] = size, tokens
-        self._sum_bytes += size
-        self._sum_tokens += tokens
-
-
-def _is_ledger(name: str) -> bool:
-    return name.startswith("ledger-") and name.endswith(".jsonl") and name[7:-6].isdigit()
+    def poll(self) -> Tuple[Optional[Dict[str, Any]], Optional[Dict[str, Any]]]:
+        """(``ledger``, ``directory``) of an attempt view: see ``telemetry.ATTEMPT``."""
+        ledger = self._ledger.poll()
+        directory = self._directory.poll()
+        if directory is not None:
+            directory.update(self._comparison.view(ledger is not None))
+        return ledger, directory
 
 
 class DirectoryCounter:
     """Counts ``hs_N.safetensors`` in one directory, and looks again only when the directory changed."""
 
-    def __init__(self, directory: str):
+    def __init__(self, directory: str, comparison: Optional[Comparison] = None):
         self._directory = directory
+        self._comparison = comparison
         self._inodes, self._sizes = array("Q"), array("q")  # by N
+        self._seen = bytearray()  # by N: in the scan under way
         self._mtime_ns: Optional[int] = None
         self._settled = False
-        self._next_s = float("-inf")
+        self._next_s = self._slice_next_s = float("-inf")
+        self._scan: Optional[Iterator[None]] = None
+        self._spent_s = 0.0
         self._value: Optional[Dict[str, Any]] = None
+        self._newest_s: Optional[float] = None
 
     def poll(self) -> Optional[Dict[str, Any]]:
-        """{files, bytes, boot_s}; ``boot_s`` is when that was known to be so. None when there is no such directory."""
+        """{files, bytes, newest_boot_s, boot_s}; ``boot_s`` is when that was known to be so, ``newest_boot_s`` when the newest file was
+        written. None when there is no such directory, or before the first full scan.
+        """
         now = boot_s()
         try:
             mtime_ns = os.stat(self._directory).st_mtime_ns
         except OSError:
-            self._mtime_ns = self._value = None
+            self._forget()
             return None
-        if self._value is not None and self._settled and mtime_ns == self._mtime_ns:
+        if self._scan is not None:
+            if now >= self._slice_next_s:
+                self._go_on(now)
+        elif self._value is not None and self._settled and mtime_ns == self._mtime_ns:
             self._value["boot_s"] = round(now, 3)
         elif now >= self._next_s:
             self._settled = time.time() - mtime_ns / 1e9 > _SETTLED_S
             self._mtime_ns = mtime_ns
-            self._scan(now)
-            self._next_s = now + max(_RESCAN_S, _RESCAN_COST * (boot_s() - now))
+            self._spent_s = 0.0
+            self._scan = self._scanning(now)
+            self._go_on(now)
         return dict(self._value) if self._value is not None else None
 
-    def _scan(self, now: float) -> None:
-        files = size = 0
+    def _forget(self) -> None:
+        self._mtime_ns = self._value = self._scan = None
+        if self._comparison is not None:
+            self._comparison.forget()
+
+    def _go_on(self, now: float) -> None:
+        """A slice of the scan."""
+        assert self._scan is not None
         try:
-            with os.scandir(self._directory) as entries:
-                for entry in entries:
-                    name = entry.name
-                    if name.startswith("hs_") and name.endswith(".safetensors") and name[3:-12].isdigit():
-                        one = self._size(int(name[3:-12]), entry)
-                        if one is not None:
-                            files, size = files + 1, size + one
+            for _ in self._scan:
+                if boot_s() - now > SLICE_S:
+                    break
+            else:
+                self._scan = None
         except OSError:
-            self._settled = False
-            return
-        self._value = {"files": files, "bytes": size, "boot_s": round(now, 3)}
+            self._scan, self._settled = None, False
+        spent_s = boot_s() - now
+        self._spent_s += spent_s
+        self._slice_next_s = now + (1 + _SLICE_COST) * spent_s
+        if self._scan is None:
+            self._next_s = now + max(_RESCAN_S, _RESCAN_COST * self._spent_s)
+
+    def _scanning(self, began_s: float) -> Iterator[None]:
+        files = size = 0
+        self._seen = bytearray(len(self._inodes))
+        if self._comparison is not None:
+            self._comparison.scan_begins()
+        with os.scandir(self._directory) as entries:
+            for number, entry in enumerate(entries):
+                name = entry.name
+                if name.startswith("hs_") and name.endswith(".safetensors") and name[3:-12].isdigit():
+                    one = self._size(int(name[3:-12]), entry)
+                    if one is not None:
+                        files, size = files + 1, size + one
+                if number % _SLICE_ENTRIES == _SLICE_ENTRIES - 1:
+                    yield
+        newest = None if self._newest_s is None else round(wall_to_boot_s(self._newest_s), 3)
+        self._value = {"files": files, "bytes": size, "newest_boot_s": newest, "boot_s": round(began_s, 3)}
+        if self._comparison is not None:
+            stood_still = self._settled and os.stat(self._directory).st_mtime_ns == self._mtime_ns
+            self._comparison.scan_ended(self._seen, stood_still)
 
     def _size(self, index: int, entry: "os.DirEntry[str]") -> Optional[int]:
         """Size of a file; asked of the file system only for a name or an inode not seen before."""
-        if index > _LARGEST_INDEX:
+        if index > LARGEST_INDEX:
             return None
         missing = index + 1 - len(self._inodes)
         if missing > 0:
             self._inodes.extend([0] * missing)
             self._sizes.extend([0] * missing)
+            self._seen.extend(bytes(missing))
         if self._inodes[index] != entry.inode():
             try:
-                self._sizes[index] = entry.stat().st_size
+                status = entry.stat()
             except OSError:
                 return None  # gone since the listing
+            self._sizes[index] = status.st_size
+            self._newest_s = status.st_mtime if self._newest_s is None else max(self._newest_s, status.st_mtime)
             self._inodes[index] = entry.inode()
+        self._seen[index] = 1
         return self._sizes[index]

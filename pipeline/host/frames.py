@@ -2,27 +2,34 @@
 
 import os
 import time
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, FrozenSet, List, Optional
 
 from pipeline.contract import WIRE_VERSION, layout, lineage
 from pipeline.contract.clock import boot_s
-from pipeline.contract.telemetry import DONE
-from pipeline.host import action_views, filecache, probe, procs, source_looks, state
+from pipeline.contract.telemetry import DONE, LIVE_STATES
+from pipeline.host import action_views, filecache, gpu_shared, history, probe, procs, source_looks, state
 from pipeline.host.consoles import Register
 from pipeline.host.control import Control
-from pipeline.host.counting import DirectoryCounter, LedgerCounter
+from pipeline.host.counting import COUNTED, OutputCounter
 from pipeline.host.nvml_client import NvmlClient
 from pipeline.host.servers import Servers
 from pipeline.host.settings_store import RESOLVED, Digest
-
-_COUNTED = ("extract",)
-"""Stages with ledgers and a file a sample; the others' own progress is their count."""
 
 
 class Frames:
     """Makes frames of one data directory. What a part cannot tell is told in ``broken``; no part takes the others with it."""
 
-    def __init__(self, data_dir: str, code: str, nvml: NvmlClient, register: Register, control: Control):
+    def __init__(
+        self,
+        data_dir: str,
+        code: str,
+        nvml: NvmlClient,
+        register: Register,
+        control: Control,
+        asked: Optional[Dict[str, Callable[[], Any]]] = None,
+    ):
+        """``asked``: further parts, of what a client asked this agent to do."""
+        self._asked = {"observed": lambda: None, "count": lambda: None, **(asked or {})}
         self._data_dir = data_dir
         self._code = code
         self._nvml = nvml
@@ -30,8 +37,11 @@ class Frames:
         self._control = control
         self._digest = Digest()
         self._servers = Servers(data_dir)
-        self._counters: Dict[str, Tuple[LedgerCounter, DirectoryCounter]] = {}
+        self._readings = gpu_shared.Publisher(data_dir)
+        self._counters: Dict[str, OutputCounter] = {}
         """By output directory, of the watched run."""
+        self._alarms: Dict[str, FrozenSet[str]] = {}
+        """Kinds of alarm in the newest frame, by lookout.json of each live attempt."""
         self._seq = 0
 
     def build(self, run: Optional[str], disk_path: Optional[str], dropped: Dict[str, int]) -> Dict[str, Any]:
@@ -50,7 +60,12 @@ class Frames:
         self._part(frame, "host", probe.host)
         self._part(frame, "disk", lambda: probe.disk(self._data_dir))
         self._part(frame, "output_disk", lambda: probe.disk(disk_path) if disk_path else None)
+        for name, make in self._asked.items():
+            self._part(frame, name, make)
+        if frame["observed"] is not None and disk_path is None:
+            frame["output_disk"] = frame["observed"].pop("disk", None)  # seen by the observer's child: its storage may hang
         frame["nvml"], frame["gpus"] = self._nvml.view()
+        self._readings.publish(frame["nvml"], frame["gpus"])
         self._part(frame, "servers", self._servers.view)
         frame["servers"], frame["servers_boot_s"], frame["servers_unseen"] = frame["servers"] or (None, None, None)
         self._part(frame, "consoles", self._register.count)
@@ -65,6 +80,10 @@ class Frames:
         if broken:
             frame["broken"] = frame.get("broken", []) + broken
         return frame
+
+    def alarmed(self) -> bool:
+        """Whether a live attempt's log tells a kind of trouble that no frame has carried yet."""
+        return any(_alarm_kinds(path) - told for path, told in self._alarms.items())
 
     @staticmethod
     def _part(frame: Dict[str, Any], name: str, make: Callable[[], Any]) -> None:
@@ -84,26 +103,36 @@ class Frames:
         resolved = filecache.read_json(os.path.join(run_directory, RESOLVED)) or {}
         views = state.newest(run_directory)
         outdated = lineage.outdated(run_directory, resolved, filecache.read_json, source_looks.changed)
-        counters: Dict[str, Tuple[LedgerCounter, DirectoryCounter]] = {}
+        counters: Dict[str, OutputCounter] = {}
         for stage, view in views.items():
             view["ledger"] = view["directory"] = view["outdated"] = None
+            model = resolved.get("model")
+            view["load_prior"] = history.load_prior(self._data_dir, stage, model.get("path") if isinstance(model, dict) else None)
             if view["state"] == DONE:
                 view["outdated"] = lineage.why_not_usable(run_directory, stage, resolved, outdated) or _left_incomplete(
                     lineage.read_manifest(run_directory, stage, resolved, filecache.read_json), view
                 )
             try:
-                output = lineage.output_directory(run_directory, stage, resolved) if stage in _COUNTED else None
+                output = lineage.output_directory(run_directory, stage, resolved) if stage in COUNTED else None
                 if output is not None:
-                    counters[output] = self._counters.get(output) or (LedgerCounter(output), DirectoryCounter(output))
-                    view["ledger"], view["directory"] = (counter.poll() for counter in counters[output])
+                    counters[output] = self._counters.get(output) or OutputCounter(output)
+                    view["ledger"], view["directory"] = counters[output].poll()
             except Exception as error:  # one output that cannot be counted hides neither its stage nor the others
                 broken.append(f"{stage}: {type(error).__name__}: {error}"[:300])
         self._counters = counters
+        live = [(stage, view["attempt"]) for stage, view in views.items() if view["state"] in LIVE_STATES]
+        paths = [os.path.join(layout.attempt_dir(run_directory, *one), layout.LOOKOUT) for one in live]
+        self._alarms = {path: _alarm_kinds(path) for path in paths}
         return views
 
     def _run(self, run: str) -> Dict[str, Any]:
         directory = layout.run_dir(self._data_dir, run)
         return {"name": run, "exists": os.path.isdir(directory), "settings_sha256": self._digest.of(directory)}
+
+
+def _alarm_kinds(path: str) -> FrozenSet[str]:
+    alarms = (filecache.read_json(path) or {}).get("alarms")
+    return frozenset(str(one.get("kind")) for one in alarms if isinstance(one, dict)) if isinstance(alarms, list) else frozenset()
 
 
 def _left_incomplete(manifest: Optional[Dict[str, Any]], view: Dict[str, Any]) -> Optional[str]:

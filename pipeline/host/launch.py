@@ -93,6 +93,8 @@ def claim(data_dir: str, request: Dict[str, Any], code_dir: str, gpus: Optional[
         given.update(code=os.path.basename(code_dir), code_dir=os.path.abspath(code_dir))
         if gpus is not None:
             given["gpus"] = gpus
+        if request.get("retry_of") is not None:
+            given["retry_of"] = request["retry_of"]
         spec = claims.new_spec(run_directory, stage, attempt, asked.by(request), asked=wanted, **given)
         audit.asked(os.path.abspath(data_dir), "launch", request, interpreter=path, args=args)
         try:
@@ -143,7 +145,8 @@ def _check_names(request: Dict[str, Any]) -> Tuple[str, str]:
     stage, attempt = request.get("stage"), request.get("attempt")
     try:
         layout.check_name(request.get("run"), "run name")  # type: ignore[arg-type]
-        layout.check_name(attempt, "attempt id")  # type: ignore[arg-type]
+        for name in (attempt, request.get("retry_of", attempt)):
+            layout.check_name(name, "attempt id")  # type: ignore[arg-type]
     except ValueError as error:
         raise RequestError(USAGE, str(error)) from None
     if attempt == layout.LOCK:

@@ -9,12 +9,18 @@ _PARTS = {
     "supervise": "supervisor",
     "shim": "shim",
     "nvml": "nvml",
+    "observe-dir": "observe_child",
+    "count": "full_count",
     "free-plan": "free_survey",
     "free-gpus": "free_gpus",
     "gpu-check": "gpu_check",
     "gpu-gate": "gpu_gate",
     "transition-plan": "transition_plan",
     "transition": "transition",
+    "lookout": "lookout",
+    "alert": "alert_send",
+    "retry": "retry",
+    "dump": "dump",
 }
 
 

@@ -24,6 +24,7 @@ _OBJECTS = {
     "ident": layout.IDENT,
     "exit": layout.EXIT,
     "provenance": layout.PROVENANCE,
+    "curve": layout.CURVE,
 }
 
 Request = Dict[str, Any]

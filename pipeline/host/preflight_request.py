@@ -9,9 +9,10 @@ from typing import Any, Dict, List, Optional
 
 from pipeline.contract import layout, preflight
 from pipeline.contract.clock import boot_s
+from pipeline.contract.files import read_json
 from pipeline.contract.stages import STAGES
 from pipeline.contract.telemetry import number
-from pipeline.host import free_order, settings_store, spawn
+from pipeline.host import free_order, history, settings_store, spawn
 from pipeline.host.asked_child import AskedChild
 from pipeline.host.errors import FAILED, MISSING, USAGE, RequestError
 from pipeline.host.launch_words import find_interpreter
@@ -30,6 +31,7 @@ class PreflightRequest(AskedChild):
         if seconds is None or not 1 <= seconds <= LONGEST_S:
             raise RequestError(USAGE, "timeout_s %r: give seconds from 1 to %.0f" % (request.get("timeout_s"), LONGEST_S))
         self._seconds, self._began = seconds, boot_s()
+        self._data_dir, self._request = os.path.abspath(data_dir), request
         command = [*_command(os.path.abspath(data_dir), request, code_dir), "--timeout-s", str(int(seconds))]
         environment = dict(spawn.clean_environment(), PYTHONPATH=os.path.abspath(code_dir), PYTHONUNBUFFERED="1")
         try:
@@ -43,7 +45,17 @@ class PreflightRequest(AskedChild):
             self._refuse()
         if not whole or not lines:
             lines.append(self._not_all(code, lines))
+        lines += self._earlier()
         return {"lines": lines, "verdict": preflight.verdict(lines), "took_s": round(boot_s() - self._began, 3)}
+
+    def _earlier(self) -> List[preflight.Line]:
+        """What earlier runs of this stage with this model came to here; no line without any, nor where GPUs alone are asked about."""
+        if self._request.get("part") == preflight.GPU_ONLY:
+            return []
+        run = layout.run_dir(self._data_dir, self._request["run"])
+        model = (read_json(os.path.join(run, settings_store.RESOLVED)) or {}).get("model")
+        told = history.evidence(self._data_dir, str(self._request["stage"]), model.get("path") if isinstance(model, dict) else None)
+        return [{"check": "history", "ok": True, "evidence": told, "what_to_do": "", "gpu": False}] if told else []
 
     def _refuse(self) -> None:
         said = self._said.decode("utf-8", "replace").strip().splitlines()

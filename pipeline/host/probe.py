@@ -6,6 +6,7 @@ from typing import Any, Dict, Optional
 
 from pipeline.contract.clock import boot_s
 from pipeline.contract.telemetry import ERROR, NO_PERMISSION, NOT_SUPPORTED, missing
+from pipeline.host import simulated_room
 
 
 def word_for(error: BaseException) -> str:
@@ -38,11 +39,12 @@ def host() -> Dict[str, Any]:
         result["cpus"] = len(os.sched_getaffinity(0))
     except (OSError, AttributeError):
         result["cpus"] = os.cpu_count() or NOT_SUPPORTED
-    result.update(_memory())
+    result.update(memory())
     return result
 
 
-def _memory() -> Dict[str, Any]:
+def memory() -> Dict[str, Any]:
+    """{ram_total_bytes, ram_available_bytes}; metrics."""
     wanted = {b"MemTotal": "ram_total_bytes", b"MemAvailable": "ram_available_bytes"}
     result: Dict[str, Any] = dict.fromkeys(wanted.values(), NOT_SUPPORTED)
     try:
@@ -59,7 +61,10 @@ def _memory() -> Dict[str, Any]:
 
 
 def disk(path: str) -> Dict[str, Any]:
-    """Room of the file system that holds ``path``; "free" is what this user may use. A path that is not there yet counts as its parent."""
+    """Room of the file system that holds ``path``; "free" is what this user may use. A path that is not there yet counts as its parent.
+
+    On a rehearsal host the fault ``disk-low`` takes from what is free.
+    """
     result: Dict[str, Any] = {"path": path, "boot_s": round(boot_s(), 3)}
     try:
         there = path
@@ -70,6 +75,9 @@ def disk(path: str) -> Dict[str, Any]:
         return dict(result, **dict.fromkeys(("total_bytes", "free_bytes", "inodes_free"), word_for(error)))
     result["total_bytes"] = room.f_blocks * room.f_frsize
     result["free_bytes"] = room.f_bavail * room.f_frsize
+    simulated = simulated_room.free_bytes()
+    if simulated is not None:
+        result["free_bytes"] = min(result["free_bytes"], simulated)
     # File systems that make inodes as they go (btrfs, some network ones) report none at all.
     result["inodes_free"] = room.f_favail if room.f_files else NOT_SUPPORTED
     return result

@@ -155,17 +155,6 @@ def is_of_user(pid: int, uid: int) -> bool:
         return False
 
 
-def tree_stats(stats: Iterable[Stat]) -> Dict[str, Any]:
-    """{procs, cpu_s, rss_bytes, states}. Zombies only show in states; resident memory that processes share counts once for each."""
-    count, cpu_s, rss_bytes = 0, 0.0, 0
-    states: Dict[str, int] = {}
-    for stat in stats:
-        states[stat.state] = states.get(stat.state, 0) + 1
-        if stat.state not in DEAD:
-            count, cpu_s, rss_bytes = count + 1, cpu_s + stat.cpu_s, rss_bytes + stat.rss_bytes
-    return {"procs": count, "cpu_s": round(cpu_s, 2), "rss_bytes": rss_bytes, "states": states}
-
-
 def open_pidfd(pid: int) -> Optional[int]:
     """A descriptor that is readable once the process has ended; None when this kernel gives none. Raises ProcessLookupError."""
     try:
@@ -211,12 +200,14 @@ def signal_process(who: Dict[str, Any], number: int, check: Callable[[], bool] =
             os.close(fd)
 
 
-def become_subreaper() -> bool:
-    """Make this process the one that orphans below it fall to (PR_SET_CHILD_SUBREAPER); False when the system has no such thing."""
+def become_subreaper(become: bool = True) -> bool:
+    """Make this process the one that orphans below it fall to (PR_SET_CHILD_SUBREAPER), or not any more; False when the system has no
+    such thing.
+    """
     try:
         import ctypes
 
-        return ctypes.CDLL(None, use_errno=True).prctl(36, 1, 0, 0, 0) == 0
+        return ctypes.CDLL(None, use_errno=True).prctl(36, int(become), 0, 0, 0) == 0
     except (ImportError, OSError, AttributeError):
         return False
 

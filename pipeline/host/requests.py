@@ -9,22 +9,28 @@ from pipeline.contract import WIRE_VERSION
 from pipeline.contract.clock import boot_s
 from pipeline.contract.telemetry import number
 from pipeline.host import (
+    alert_test,
     audit,
     baseline,
+    dump,
     free_survey,
     gpu_gate,
+    history,
     operations,
     preflight_request,
     probe,
     procs,
     samples,
     settings_store,
+    since,
     spawn,
     transition_plan,
 )
 from pipeline.host.control import Control
 from pipeline.host.errors import FAILED, INTERNAL, USAGE, RequestError
+from pipeline.host.full_count import FullCount
 from pipeline.host.interpreters import Survey
+from pipeline.host.observe import Observer
 from pipeline.host.operations import Poll, Reply, Request, Watch
 from pipeline.host.output import Output
 from pipeline.host.tail import Tail
@@ -45,6 +51,9 @@ class Requests:
         self._tail: Optional[Tail] = None
         self._dropped_log_bytes = 0
         self.watch: Optional[Watch] = None
+        self._observer, self._full_count = Observer(code_dir), FullCount(data_dir, code_dir)
+        self.parts: Dict[str, Callable[[], Any]] = {"observed": self._observer.view, "count": self._full_count.view}
+        """Of frames: what was asked for here and goes on."""
         self._at_once: Dict[str, Callable[[Request], Reply]] = {
             "hello": self._hello,
             "ping": lambda request: {"boot_s": boot_s()},
@@ -57,12 +66,18 @@ class Requests:
             "control": control.ask,
             "baseline.accept": lambda request: baseline.accept(data_dir, request),
             "audit": lambda request: audit.newest(data_dir, audit.MOST_LINES),
+            "since": lambda request: since.ask(data_dir, request),
+            "history": lambda request: history.ask(data_dir, request),
         }
         self._polled: Dict[str, Callable[[Request], Poll]] = {
             "launch": lambda request: gpu_gate.GatedLaunch(data_dir, request, code_dir).poll,
             "stop": lambda request: operations.ask_stop(data_dir, request, code_dir),
             "adopt": lambda request: operations.adopt(data_dir, request, code_dir),
             "free.plan": lambda request: free_survey.PlanRequest(data_dir, request, code_dir).poll,
+            "dump": lambda request: dump.ask(data_dir, request, code_dir),
+            "alert-test": lambda request: alert_test.ask(data_dir, request, code_dir),
+            "observe": self._observer.ask,
+            "count": self._full_count.ask,
             "preflight": lambda request: preflight_request.PreflightRequest(data_dir, request, code_dir).poll,
             "transition.plan": lambda request: transition_plan.PlanRequest(data_dir, request, code_dir).poll,
         }
@@ -112,6 +127,7 @@ class Requests:
 
     def tick(self) -> None:
         """Look after what is under way."""
+        self._observer.tick()
         polls, self._polls = self._polls, []
         for identifier, poll in polls:
             try:
@@ -135,6 +151,8 @@ class Requests:
             self._end_survey()
 
     def close(self) -> None:
+        self._observer.close()
+        self._full_count.close()
         if self._survey is not None:
             self._survey.close()
 

@@ -10,7 +10,7 @@ from pipeline.contract import layout, telemetry
 from pipeline.contract.clock import boot_s, wall_to_boot_s
 from pipeline.contract.stages import STAGES
 from pipeline.errors import EXIT_USAGE
-from pipeline.host import filecache, procs
+from pipeline.host import filecache, lookout_view, procs
 from pipeline.host.verdict import Files, judge, number_or_0
 
 
@@ -28,7 +28,7 @@ def view(directory: str, now: Optional[float] = None) -> Dict[str, Any]:
             attempt=os.path.basename(directory),
             state=telemetry.UNREADABLE,
             why=f"its files cannot be understood: {type(error).__name__}: {error}"[:300],
-            log=_log(directory),
+            log=lookout_view.log(directory),
             events=[],
         )
 
@@ -42,8 +42,9 @@ def _view(directory: str, now: float) -> Dict[str, Any]:
     status = read.status if read.status.get("boot_id") == procs.this_boot() else {}
     began = read.ident or read.spec
     ended = read.exit
+    stage = os.path.basename(os.path.dirname(directory))
     return {
-        "stage": read.spec.get("stage") or os.path.basename(os.path.dirname(directory)),
+        "stage": read.spec.get("stage") or stage,
         "attempt": os.path.basename(directory),
         "by": read.spec.get("by"),
         "state": state,
@@ -57,13 +58,17 @@ def _view(directory: str, now: float) -> Dict[str, Any]:
         "heartbeat_boot_s": status.get("boot_s"),
         "code": read.spec.get("code"),
         "progress": _move_all(read.progress, shift) if read.progress is not None else None,
-        "ranks": _ranks(directory),
+        "ranks": len(lookout_view.ranks(directory)),
+        "rank_progress": lookout_view.rank_progress(directory, shift),
+        "ranks_expected": lookout_view.ranks_expected(lookout_view.resolved(directory), stage),
         "tree": status.get("tree") if live else None,
-        "log": _log(directory),
+        "log": lookout_view.log(directory),
         "exit": {"code": ended.get("code"), "signal": ended.get("signal"), "boot_s": _moved(ended.get("boot_s"), shift)} if ended else None,
         "receipt": read.receipt,
         "holder": read.holder() if state == telemetry.REFUSED else None,
         "refused": None,
+        "lookout": lookout_view.lookout(directory, shift),
+        "load_prior": None,
         "events": [_event(event, shift) for event in read.events.last],
     }
 
@@ -127,21 +132,6 @@ def _was_refused(one: Dict[str, Any]) -> bool:
 
 def _claimed_s(directory: str) -> float:
     return number_or_0((filecache.read_json(os.path.join(directory, layout.SPEC)) or {}).get("wall_s"))
-
-
-def _ranks(directory: str) -> int:
-    try:
-        return sum(name.endswith(".json") and name[:-5].isdigit() for name in os.listdir(os.path.join(directory, layout.PROGRESS)))
-    except OSError:
-        return 0
-
-
-def _log(directory: str) -> Dict[str, Any]:
-    try:
-        status = os.stat(os.path.join(directory, layout.LOG))
-    except OSError:
-        return {"bytes": None, "last_boot_s": None}
-    return {"bytes": status.st_size, "last_boot_s": round(wall_to_boot_s(status.st_mtime), 3)}
 
 
 def _event(event: Dict[str, Any], shift: float) -> Dict[str, Any]:

@@ -4,6 +4,7 @@ It may die at any moment without harm to the job; another one (``--adopt``) then
 of the job stay below it, and it learns the exit code itself when the shim was killed. Between looks it sleeps in poll().
 """
 
+import contextlib
 import os
 import select
 import signal
@@ -16,14 +17,15 @@ from pipeline.contract.clock import boot_s
 from pipeline.contract.files import read_json, write_json
 from pipeline.contract.stages import ACTIONS, JOBS
 from pipeline.contract.telemetry import number
-from pipeline.host import locks, procs, shim, spawn
+from pipeline.host import locks, lookout_start, lookout_view, procs, shim, spawn
 from pipeline.host.members import Members, tops
+from pipeline.host.tree_stats import tree_stats
 
 HEARTBEAT_S = 2.0
 ALIVE_S, SECOND_LOOK_S = 2.0, 30.0
 _LATE_S = 10.0
 """A look that late (an adopting supervisor) would not say what its event means."""
-_WALK_S, _WALK_COST = 5.0, 500
+_WALK_S, _WALK_COST = 4.0, 500
 """The tree is walked that often, and at most 1 part in so many of the time is spent on it."""
 _KILL_AGAIN_S = 30.0
 """Processes in state D outlive SIGKILL; they are tried again that often."""
@@ -49,6 +51,7 @@ def main(arguments: List[str]) -> int:
     lock = locks.take(os.path.join(directory, layout.SUPERVISOR_LOCK), locks.holder_line(str(spec["attempt"]), str(spec["by"])))
     if lock is None:
         return 0
+    lookout_start.start(directory, spec)  # before this becomes a subreaper
     if spec.get("stage") not in ACTIONS:  # what an action starts, or adopts, is another attempt's and outlives it
         procs.become_subreaper()
     Supervisor(directory, spec, wake_read).run()
@@ -68,9 +71,10 @@ class Supervisor:
                 self._told.setdefault(str(event.get("kind")), event)
         self._shims: Set[int] = set()
         self._reaped: Dict[int, int] = {}
-        """Wait status of children. The job is among them when its shim was killed: it then fell to this process."""
+        """Wait status of children: the job, too, when its shim was killed."""
         self._tree: Optional[Dict[str, Any]] = None
-        self._walk_next_s = float("-inf")
+        self._walk_next_s, self._lookout_s = float("-inf"), boot_s() + lookout_start.AGAIN_S
+        self._walk_s = max(0.25, _WALK_S * min(1.0, lookout_view.scale(lookout_view.resolved(directory))))
 
     def run(self) -> None:
         ident = self._await_ident()
@@ -106,7 +110,9 @@ class Supervisor:
 
     def _watch(self, ident: Dict[str, Any], members: Members) -> None:
         """Until the main process has ended."""
-        pidfd = self._pidfd(ident)
+        pidfd = None  # readable at the end of the main process; None where the kernel has none, or it has ended
+        with contextlib.suppress(ProcessLookupError):
+            pidfd = procs.open_pidfd(ident["pid"])
         poller = select.poll()
         poller.register(self._wake, select.POLLIN)
         if pidfd is not None:
@@ -115,7 +121,7 @@ class Supervisor:
         while members.main_lives():
             now = boot_s()
             if now >= beat_s:
-                beat_s = now + HEARTBEAT_S
+                beat_s = now + min(HEARTBEAT_S, self._walk_s)
                 self._walk(members, now)
                 self._heartbeat()
             look_s = self._look(ident, now)
@@ -132,18 +138,14 @@ class Supervisor:
                     os.read(self._wake, 512)
             self._reap()
 
-    def _pidfd(self, ident: Dict[str, Any]) -> Optional[int]:
-        """Readable at the end of the main process; None where the kernel has no pidfd, or it has ended."""
-        try:
-            return procs.open_pidfd(ident["pid"])
-        except ProcessLookupError:
-            return None
-
     def _walk(self, members: Members, now: float) -> None:
         if now < self._walk_next_s:
             return
-        self._tree = dict(procs.tree_stats(members.look()), boot_s=round(now, 3))
-        self._walk_next_s = now + max(_WALK_S, _WALK_COST * (boot_s() - now))
+        self._tree = dict(tree_stats(members.look(), self._tree), boot_s=round(now, 3))
+        self._walk_next_s = now + max(self._walk_s, _WALK_COST * (boot_s() - now))
+        if now >= self._lookout_s:
+            self._lookout_s = now + lookout_start.AGAIN_S
+            lookout_start.start(self._directory, self._spec, subreaper=self._spec["stage"] not in ACTIONS)
 
     def _look(self, ident: Dict[str, Any], now: float) -> float:
         """Events of a young job: each is told once, and only near its time. Returns when the next is due."""
@@ -237,10 +239,8 @@ class Supervisor:
     def _heartbeat(self, ended: bool = False) -> None:
         value = {"boot_id": procs.this_boot(), "boot_s": round(boot_s(), 3), "supervisor": procs.identity(), "ended": ended}
         value.update(code=os.path.basename(spawn.code_root()), tree=None if ended else self._tree)
-        try:
+        with contextlib.suppress(OSError):
             write_json(self._path(layout.STATUS), value, durable=False)
-        except OSError:
-            pass
 
     def _path(self, name: str) -> str:
         return os.path.join(self._directory, name)

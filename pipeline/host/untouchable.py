@@ -16,7 +16,10 @@ _OTHERS = (
     "crio", "conmon", "podman", "kubelet", "k3s", "systemd", "init", "dumb-init", "tini", "tmux", "tmux: server", "screen", "SCREEN",
     "login", "slurmd", "slurmstepd",
 )  # fmt: skip
-_PARTS = ("agent", "supervise", "shim", "nvml", "free-plan", "free-gpus", "gpu-gate", "gpu-check", "transition-plan", "transition")
+_PARTS = (
+    "agent", "supervise", "shim", "nvml", "free-plan", "free-gpus", "gpu-gate", "gpu-check", "transition-plan", "transition", "lookout",
+    "alert", "retry", "dump",
+)  # fmt: skip
 _PYTHON = re.compile(r"(python|pypy)[0-9.]*\Z")
 _OPTIONS = ("-u", "-s", "-S")
 """Of Python, as those parts are started."""

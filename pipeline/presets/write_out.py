@@ -27,8 +27,14 @@ def write_out(toml: str, origin: str, overrides: list[str]) -> str:
         sources[section, rest.partition(".")[0]] = "--set"
     settings.convert(tree, schema.Settings, origin)  # a wrong key is told with the nearest right one, before it is lost here
     lines = [line for line in toml.partition("\n[")[0].splitlines() if line.startswith("#")]
-    for section in msgspec.structs.fields(schema.Settings):
-        lines += _section(section.name, section.type, tree.get(section.name, {}), sources)
+    fields = msgspec.structs.fields(schema.Settings)
+    told = explanations(schema.Settings)
+    for field in fields:
+        if field.name in told:  # of the run as a whole: TOML has them before any section
+            lines += ["", *_key(field, told[field.name], tree, sources.get((field.name, "")))]
+    for section in fields:
+        if section.name not in told:
+            lines += _section(section.name, section.type, tree.get(section.name, {}), sources)
     return "\n".join(lines) + "\n"
 
 
@@ -50,12 +56,15 @@ def _section(name: str, kind: type, values: dict[str, Any], sources: dict[_Key, 
     yield f"[{name}]"
     explained = explanations(kind)
     for field in msgspec.structs.fields(kind):
-        yield from _commented(explained.get(field.name, ""))
-        if field.encode_name in values:
-            source = sources.get((name, field.encode_name))
-            yield f"{field.encode_name} = {_toml(values[field.encode_name])}" + (f" # {source}" if source else "")
-        else:
-            yield f"#{field.encode_name} = {_toml(_default(field))}".rstrip()
+        yield from _key(field, explained.get(field.name, ""), values, sources.get((name, field.encode_name)))
+
+
+def _key(field: msgspec.structs.FieldInfo, explained: str, values: dict[str, Any], source: str | None) -> Iterator[str]:
+    yield from _commented(explained)
+    if field.encode_name in values:
+        yield f"{field.encode_name} = {_toml(values[field.encode_name])}" + (f" # {source}" if source else "")
+    else:
+        yield f"#{field.encode_name} = {_toml(_default(field))}".rstrip()
 
 
 def _commented(text: str) -> Iterator[str]:

@@ -11,6 +11,10 @@ from pipeline.rehearsal.tokenizer import VOCABULARY
 
 MODEL = os.path.join("models", "tiny-verifier")
 THREADS = 2
+MIN_FREE_BYTES = 500_000_000
+"""What the extraction keeps free on its disk."""
+STALL_SCALE = 0.25
+"""Of the floors of a real run: a stall is called in less than a minute, and a machine that builds and tests beside it calls none."""
 _PORTS = range(20_000, 30_000)
 """Below those that the system gives to outgoing connections."""
 
@@ -70,7 +74,10 @@ batch_tokens = 2048
 threads = {THREADS}
 writer_threads = 2
 buffer_bytes = 268_435_456
-min_free_bytes = 500_000_000
+min_free_bytes = {MIN_FREE_BYTES}
+
+[watch]
+stall_scale = {STALL_SCALE}
 """
 
 

@@ -11,7 +11,9 @@ One record a line, the last one of a kind rules::
     gone PID START_TICKS BOOT_MS          appended by the first reader that finds the process gone
 
 A process counts while ``/proc/PID/stat`` has the same start ticks and is no zombie, as on a real GPU: its memory goes when it has
-gone, whoever killed it. Lines are appended under a lock with one write each; a reader needs no lock and leaves out a torn last line.
+gone, whoever killed it. One that is stopped (state T or t) starts no kernel and cannot write another record: it counts with
+utilisation 0 and ``HELD_W`` at most. Lines are appended under a lock with one write each; a reader needs no lock and leaves out a
+torn last line.
 """
 
 import contextlib
@@ -24,6 +26,8 @@ from pipeline.host import procs, simulated_holds
 
 PATH_VARIABLE = simulated_holds.PATH_VARIABLE
 NAME = "SIMULATED RTX PRO 6000"
+HELD_W = 58
+"""Above idle: what a GPU takes with a context, memory in use, and no kernel."""
 IDLE_W, IDLE_C, IDLE_MHZ, BUSY_MHZ = 30, 30, 210, 2400
 COMPACT_BYTES = 64 << 10
 
@@ -58,6 +62,12 @@ def start_ticks(pid: int) -> Optional[int]:
     """Start time of a running process in clock ticks since boot; None if it is gone or a zombie."""
     stat = procs.read_stat(pid)
     return None if stat is None or stat.state in procs.DEAD else stat.start_ticks
+
+
+def _state(pid: int, ticks: int) -> str:
+    """The state of the process that started then; empty when it is gone or a zombie."""
+    stat = procs.read_stat(pid)
+    return "" if stat is None or stat.state in procs.DEAD or stat.start_ticks != ticks else stat.state
 
 
 class State:
@@ -102,17 +112,18 @@ class State:
         util = dict.fromkeys(self.table, 0)
         watts = dict.fromkeys(self.table, IDLE_W)
         procs: Dict[int, List[Tuple[int, int]]] = {index: [] for index in self.table}
-        alive: Dict[Tuple[int, int], bool] = {}
+        alive: Dict[Tuple[int, int], str] = {}
         for (pid, ticks, index), (held_mib, busy_pct, extra_w) in self.holds.items():
             process = (pid, ticks)
             if index not in self.table:
                 continue
             if process not in alive:
-                alive[process] = process not in self.gone and start_ticks(pid) == ticks
+                alive[process] = "" if process in self.gone else _state(pid, ticks)
             if alive[process]:
+                stopped = alive[process] in "Tt"
                 used[index] += held_mib
-                util[index] += busy_pct
-                watts[index] += extra_w
+                util[index] += 0 if stopped else busy_pct
+                watts[index] += min(extra_w, HELD_W) if stopped else extra_w
                 if held_mib:
                     procs[index].append((pid, held_mib))
                 continue

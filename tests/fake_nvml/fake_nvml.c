@@ -8,6 +8,8 @@
  *   bytes GPU N                so many bytes more are used
  *   omit PID                   the lists leave this process out, as drivers do with those of other pid namespaces
  *
+ * A process that is stopped counts as its last record says; the stand-in in Python shows it idle.
+ *
  * Build: gcc -shared -fPIC -Wl,-soname,libnvidia-ml.so.1 -o libnvidia-ml.so.1 fake_nvml.c
  *   -DNO_V2   leave out what older drivers lack: memory v2, the v3 lists (v2 is there instead), event reasons, versioned temperature
  */

@@ -1,5 +1,6 @@
 """What is printed: never a trace of a hostile frame, never a number without its age, always JSON."""
 
+import dataclasses
 import json
 from typing import Any
 
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from console.core import sanitize
 from console.core.store import Store
-from console.headless import lines, outcome, status_lines
+from console.headless import lines, outcome, standing, status_lines
 from console.headless.lines import LinkNow
 from console.headless.session import link_words
 from console.remote.state import LinkStatus
@@ -37,12 +38,15 @@ def test_a_steady_line_has_every_number_and_every_age() -> None:
     )
 
 
-def test_loading_tells_how_far_and_no_time_left() -> None:
-    loading = progress(phase="loading", first_boot_s=None, note="64 weight files, 547 GB", load_done=14, load_total=64, done=0, tokens=0)
+@pytest.mark.parametrize(("loaded", "told"), [(6, "ETA - (loading)"), (16, "loaded in about 2 min 24 s (16/64 loaded)")])
+def test_loading_tells_how_far_and_a_time_from_a_tenth_on(loaded: int, told: str) -> None:
+    loading = progress(
+        phase="loading", first_boot_s=None, note="64 weight files, 547 GB", load_done=loaded, load_total=64, done=0, tokens=0
+    )
     store = shown(attempt(progress=loading, ledger=None))
     line = lines.progress_line(store, store.attempt("extract"), "extract", LIVE)
-    assert line.startswith("SIMULATED  extract LOADING  64 weight files, 547 GB, 14/64 weights  0/200 samples")
-    assert "ETA - (loading)" in line
+    assert line.startswith(f"SIMULATED  extract LOADING  64 weight files, 547 GB, {loaded}/64 weights  0/200 samples")
+    assert told in line
 
 
 def test_missing_memory_is_told_and_does_not_narrow_the_range() -> None:
@@ -159,5 +163,25 @@ def test_a_service_has_no_samples_and_a_check_of_the_whole_counts_for_all() -> N
 
 
 def test_status_calls_outdated_what_the_table_calls_so() -> None:
-    assert lines.state_word("vocab", "DONE", "made of other rows") == "OUTDATED"
-    assert (lines.state_word("vocab", "DONE", ""), lines.state_word("serve", "STOPPED", "")) == ("DONE", "OFF")
+    assert standing.state_word("vocab", "DONE", "made of other rows") == "OUTDATED"
+    assert (standing.state_word("vocab", "DONE", ""), standing.state_word("serve", "STOPPED", "")) == ("DONE", "OFF")
+
+
+def test_a_line_with_a_clock_tells_when_it_is_done_and_when_the_disk_is_full() -> None:
+    noon = 1_700_049_600.0
+    link = dataclasses.replace(LIVE, wall_s=noon)
+    small = {"path": "/d", "total_bytes": 10**12, "free_bytes": 10**9, "inodes_free": 9, "boot_s": 137.0}
+    store = shown(attempt(progress=progress(total_tokens=20_000_000, total=20_000, total_bytes=2 * 10**12)), disk=small)
+    line = lines.progress_line(store, store.attempt("extract"), "extract", link)
+    assert "done tomorrow" not in line and ", done 14:30  " in line and "disk 1 GB free, 1.99 TB SHORT, full about 12:00, 1.4 s old" in line
+    assert lines.progress_json(store, store.attempt("extract"), NAMES, link)["disk_full_s"] is not None
+
+
+def test_a_pause_is_told_in_the_place_of_the_estimate() -> None:
+    store = shown(attempt())
+    for second in (5, 10, 15):
+        tree = {"procs": 1, "cpu_s": 3.0, "rss_bytes": 10**9, "states": {"T": 1}, "boot_s": 138.0 + second}
+        assert store.fold(frame(138.0 + second, stages={"extract": attempt(tree=tree)}))
+    line = lines.progress_line(store, store.attempt("extract"), "extract", LIVE)
+    assert "ETA paused: STOPPED BY SIGNAL" in line
+    assert lines.progress_json(store, store.attempt("extract"), NAMES, LIVE)["eta_paused"] == "STOPPED BY SIGNAL"

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from pipeline.contract.clock import boot_s
-from pipeline.host import counting
-from pipeline.host.counting import DirectoryCounter, LedgerCounter
+from pipeline.host import counting, counting_ledger
+from pipeline.host.counting import DirectoryCounter
+from pipeline.host.counting_ledger import LedgerCounter
 
 
 def line(index: Any, size: Any = 100, tokens: Any = 10) -> str:
@@ -93,7 +94,7 @@ def test_a_ledger_that_is_not_the_same_any_more_is_counted_anew(tmp_path: Path, 
 
 
 def test_a_long_ledger_is_read_in_parts_and_told_only_when_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counting, "_READ_BYTES", 4096)
+    monkeypatch.setattr(counting_ledger, "_READ_BYTES", 4096)
     append(tmp_path / "ledger-0.jsonl", "".join(line(number) for number in range(500)))
     counter = LedgerCounter(str(tmp_path))
     answers = [counter.poll()]

@@ -11,6 +11,7 @@ import pytest
 from host_launches import ROOT, find_pythons, wait_for
 
 from pipeline.host import procs
+from pipeline.host.tree_stats import tree_stats
 
 
 @pytest.fixture
@@ -85,7 +86,7 @@ def test_descendants_with_and_without_the_kernels_lists() -> None:
         assert process.pid not in found
         assert procs.descendants([process.pid], procs.scan()) == found
         stats = [stat for stat in (procs.read_stat(pid) for pid in found) if stat is not None]
-        assert procs.tree_stats(stats)["procs"] == 3
+        assert tree_stats(stats)["procs"] == 3
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
@@ -95,6 +96,7 @@ SIGNAL_38 = """
 import os, select, sys
 sys.path.insert(0, sys.argv[1])
 from pipeline.host import procs
+from pipeline.host.tree_stats import tree_stats
 pid = int(sys.argv[2])
 fd = procs.open_pidfd(pid)
 assert fd is not None and not select.select([fd], [], [], 0)[0]

@@ -62,7 +62,11 @@ def ask(agent: AgentClient, **fields: Any) -> tuple[dict[str, dict[str, Any]], b
 
 def test_every_line_has_its_evidence_and_a_changed_file_is_found(start: Start, shipped: Path, run_of_serve: Path, gpus: Path) -> None:
     agent = start()
+    (run_of_serve / "settings.json").write_text('{"model": {"path": "/m"}}')
+    earlier = {"stage": "serve", "model": "/m", "load_s": 1471, "outcome": "STOPPED"}
+    (run_of_serve.parent.parent / "history.jsonl").write_text(json.dumps(earlier) + "\n")
     lines, ok = ask(agent, part="no-gpu")
+    assert lines["history"]["evidence"] == "1 earlier here, loaded in 24 min 31 s (median of 1); the newest ended STOPPED"
     assert not any(line["gpu"] for line in lines.values())
     assert lines["code"]["ok"] is True and lines["code"]["evidence"].startswith(bundle().code)
     assert "names, headers and sizes as the index says" in lines["model"]["evidence"]

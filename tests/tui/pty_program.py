@@ -89,7 +89,13 @@ def main() -> None:
     parser.add_argument("--big-lines", action="store_true")
     parser.add_argument("--ring", type=int, default=20_000)
     parser.add_argument("--still", action="store_true", help="one scene at one moment, the clock standing still")
+    parser.add_argument("--watch", action="store_true", help="the screen of `eaglewatch watch`")
     arguments = parser.parse_args()
+    if arguments.watch:
+        import test_watch_screen
+
+        test_watch_screen.app_of_frames(*test_watch_screen.frames()).run()
+        return
     if arguments.still:
         still().app().run()
         return

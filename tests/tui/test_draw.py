@@ -22,7 +22,7 @@ from console.tui.bindings import ACTIONS
 from console.tui.draw import Piece, bar, line, rule
 from console.tui.screens.details import details
 from console.tui.screens.done import ended_lines
-from console.tui.screens.evidence import evidence_lines
+from console.tui.screens.evidence_facts import fact_lines
 from console.tui.screens.gpu_readings import readings
 from console.tui.screens.help import help_line
 from console.tui.state import ConsoleState
@@ -110,7 +110,7 @@ def everything(state: ConsoleState, width: int) -> list[Content]:
     lines += [Content(one) for one in banner(state, width)]
     lines += [Content(words.cell(state, stage, room)[0]) for stage in STAGES.values() for room in range(3)]
     lines += [help_line(action, state) for action in ACTIONS]
-    lines += [*readings(state), *evidence_lines(state), *plans.take_over_lines(state), Content(plans.gpus_now(state))]
+    lines += [*readings(state), *fact_lines(state), *plans.take_over_lines(state), Content(plans.gpus_now(state))]
     for name in STAGES:
         lines += details(state, name)
     for one in (state.view.stages or {}).values() if state.view else ():

@@ -20,6 +20,7 @@ from console.tui.screens.details import DetailsScreen
 from console.tui.screens.evidence import EvidenceScreen
 from console.tui.screens.free_gpus import FreeGpusScreen
 from console.tui.screens.help import HelpScreen
+from console.tui.screens.history import HistoryScreen
 from console.tui.screens.samples import SamplesScreen
 from console.tui.screens.transition_live import TransitionLiveScreen
 
@@ -100,13 +101,10 @@ async def shows_palette(pilot: Pilot[Any], fixture: Fixture) -> None:
     await pilot.press("escape")
 
 
-async def saved(pilot: Pilot[Any], fixture: Fixture) -> None:
-    await until(pilot, lambda: any("saved" in one.message for one in pilot.app._notifications))
-    check_picture(Path(next(one.message for one in pilot.app._notifications).removeprefix("saved ")))
-
-
-def check_picture(path: Path) -> None:
-    assert path.read_text(encoding="utf-8").startswith("<svg") and path.stat().st_mode & 0o077 == 0
+async def bundled(pilot: Pilot[Any], fixture: Fixture) -> None:
+    await until(pilot, lambda: any("incident bundle: " in one.message for one in pilot.app._notifications))
+    text = "\n".join(one.message for one in pilot.app._notifications)
+    assert text.partition("incident bundle: ")[2].partition(";")[0].endswith(".tar.gz")
 
 
 async def left(pilot: Pilot[Any], fixture: Fixture) -> None:
@@ -128,16 +126,18 @@ CASES: dict[str, tuple[Callable[[], Fixture], Check]] = {
     "samples": (running, opens(SamplesScreen)),
     "transition": (lambda: Fixture(frames=[transition_scenes.frame(transition_scenes.action())]), opens(TransitionLiveScreen)),
     "audit": (running, opens(AuditScreen)),
+    "history": (running, opens(HistoryScreen)),
     "search_log": (running, finds),
     "next_match": (running, goes_on_finding),
     "previous_match": (running, goes_on_finding),
     "toggle_follow": (running, paused),
     "log_end": (running, follows_again),
+    "worker_lines": (lambda: Fixture(frames=scenes.steady(), log="(Worker_TP3 pid=12) INFO loaded\n"), opens(ChooseScreen)),
     "open_run": (running, opens(ChooseScreen)),
     "reconnect": (running, dials),
     "palette": (running, shows_palette),
     "help": (running, opens(HelpScreen)),
-    "screenshot": (running, saved),
+    "incident": (running, bundled),
     "quit": (running, left),
 }
 PRESSED = [(key, action.id) for key, action in keys()]
@@ -218,7 +218,7 @@ async def test_what_is_chosen_in_the_palette_is_done() -> None:
         await pilot.press("ctrl+p")
         await until(pilot, lambda: "Palette" in type(pilot.app.screen).__name__)
         await pilot.press(*"evidence")
-        await until(pilot, lambda: "every fact about the run" in screen_text(pilot))
+        await until(pilot, lambda: "how it stands and why" in screen_text(pilot))
         await pilot.press("down", "enter")
         await until(pilot, lambda: isinstance(pilot.app.screen, EvidenceScreen))
 

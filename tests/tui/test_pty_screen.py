@@ -1,5 +1,8 @@
 """The real console in a real terminal: it paints what it composed, answers keys, and ends when its terminal goes."""
 
+import os
+import signal
+
 import pytest
 from fakes import painted
 from pty_program import still
@@ -43,3 +46,18 @@ def test_a_console_whose_terminal_has_gone_ends(ignore_hangup: bool, lines_per_s
         terminal.until(lambda: "EXTRACT STEADY" in terminal.text, what="the dashboard")
         terminal.close()
         assert terminal.wait(20), "it goes on without a terminal"
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_the_screen_that_only_watches_gives_the_terminal_back_and_ends_without_one(gone: bool) -> None:
+    with console("--watch", ignore_hangup=gone) as terminal:
+        terminal.until(lambda: "4,500/10,000 files" in terminal.text, what="the directory")
+        if gone:
+            terminal.close()
+            assert terminal.wait(20), "it goes on without a terminal"
+            return
+        os.kill(terminal.pid, signal.SIGTERM)
+        assert terminal.wait(20) and terminal.exit_status == 0
+        terminal.settle(0.2)
+        raw = b"".join(piece for _, piece in terminal.received)
+        assert raw.rfind(b"\x1b[?1049l") > raw.rfind(b"\x1b[?1049h") >= 0

@@ -82,7 +82,7 @@ async def test_keys_that_do_not_move_the_focus_never_act(answered: list[bool]) -
     async with showing(fixture) as pilot:
         app_of(pilot).leave = lambda: None  # type: ignore[method-assign]
         pick = random.Random(3)
-        for number, key in enumerate(shuffled(STILL, 3, 3)):
+        for number, key in enumerate(shuffled(STILL, 3, 5)):
             if number % 20 == 0:
                 fixture.link.feed({**pick.choice([scenes.steady()[-1], scenes.ready()[0]]), "boot_s": scenes.NOW_S + number})
             await pilot.press(key)

@@ -11,7 +11,7 @@ from console.tui import again, words
 from console.tui.draw import GOOD
 from console.tui.screens.details import details
 from console.tui.screens.done import ended_lines
-from console.tui.screens.evidence import evidence_lines
+from console.tui.screens.evidence_facts import fact_lines
 from console.tui.screens.samples import SamplesScreen
 from console.tui.state import ConsoleState, RunSettings
 from console.tui.widgets.evidence import verified
@@ -29,7 +29,7 @@ def said(state: ConsoleState, stage: str) -> dict[str, str]:
         "strip": words.cell(state, STAGES[stage], words.ROOMY)[0],
         "block": "\n".join(line.plain for line in progress(state, one, 120)),
         "details": "\n".join(line.plain for line in details(state, stage)),
-        "evidence": "\n".join(line.plain for line in evidence_lines(state)),
+        "evidence": "\n".join(line.plain for line in fact_lines(state)),
         "card": "\n".join(line.plain for line in ended_lines(state, one)),
         "verified": verified(state, 120).plain,
     }

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from console.core import views
 from console.core.attempt import Attempt
-from console.core.gaps import GapMeter
 from console.core.judge import History, Judgement, judge
 from pipeline.contract import telemetry
+from pipeline.contract.gap_stats import GapMeter
 from tests.fakes.frames import attempt, frame, gpu, progress
 
 
@@ -128,27 +128,21 @@ def test_gpus_are_the_mean_of_what_could_be_read_in_the_window() -> None:
     assert (facts.gpu_pct, facts.gpus_read, facts.gpus_listed) == (None, 0, 1)
 
 
-def told(done: int, last_boot_s: float) -> Any:
-    parsed = views.parse(frame(1e6, stages={"extract": attempt(progress=progress(done=done, last_boot_s=last_boot_s))}))
-    assert parsed and parsed.stages
-    return parsed.stages["extract"].progress
-
-
 def test_gaps_between_units_and_the_open_one_is_not_among_them() -> None:
     meter = GapMeter()
     for done, last, seen in [(1, 10.0, 10.2), (2, 13.0, 13.2), (2, 13.0, 14.2), (3, 16.0, 16.2), (4, 25.0, 25.2), (4, 25.0, 99.0)]:
-        meter.observe(told(done, last), seen)
+        meter.observe(done, last, seen)
     assert (meter.count, meter.usual_s, meter.longest_s) == (3, 3.0, 9.0)
 
 
 def test_a_lost_link_does_not_invent_a_gap() -> None:
     meter = GapMeter()
-    meter.observe(told(10, 100.0), 100.2)
-    meter.observe(told(11, 101.0), 101.2)
-    meter.observe(told(500, 700.0), 700.1)
+    meter.observe(10, 100.0, 100.2)
+    meter.observe(11, 101.0, 101.2)
+    meter.observe(500, 700.0, 700.1)
     assert (meter.count, meter.usual_s) == (1, 1.0)
     assert meter.longest_s == pytest.approx(1.0), "what happened while nobody looked is not known"
-    meter.observe(told(501, 1300.0), 1300.1)
+    meter.observe(501, 1300.0, 1300.1)
     assert meter.longest_s == pytest.approx(600.0), "one unit in all that time is a gap, whoever looked"
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from console.core import eta
 from console.core.rates import NO_RATE, Rate
 from console.core.store import Store
-from console.headless.lines import state_words
+from console.headless.standing import state_words
 from tests.fakes.frames import attempt, frame, progress
 
 

@@ -38,6 +38,7 @@ class Card(ModalScreen[Result]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "close", "Close", show=False),
         Binding("q", "leave", show=False),
+        Binding("ctrl+s", "app.perform('incident')", show=False),  # with the sheet in its picture
         Binding("left", "app.focus_previous", show=False),
         Binding("right", "app.focus_next", show=False),
         Binding("up,k", "scroll(-1)", show=False),
@@ -48,6 +49,7 @@ class Card(ModalScreen[Result]):
     title_text = ""
     fixed_lines = 0
     """Of ``above`` and ``below`` together."""
+    button_form = "[ {} ]"
     tone = ""
     """A class of the sheet: ``good``, ``bad`` or nothing."""
 
@@ -89,7 +91,8 @@ class Card(ModalScreen[Result]):
             yield from self.below()
             with Horizontal(id="buttons"):
                 for choice in self.choices():
-                    button = Button(Content(f"[ {choice.label} ]"), id=f"choice-{choice.id}", compact=True, disabled=choice.why is not None)
+                    label = Content(self.button_form.format(choice.label))
+                    button = Button(label, id=f"choice-{choice.id}", compact=True, disabled=choice.why is not None)
                     button.add_class(f"-{choice.variant}")
                     button.tooltip = None if choice.why is None else Content(choice.why)
                     yield button
@@ -105,7 +108,8 @@ class Card(ModalScreen[Result]):
 
     def on_resize(self, event: events.Resize) -> None:
         """The buttons stay in sight, whatever the lines need."""
-        self.query_one("#scroll").styles.max_height = max(event.size.height - _BORDER_AND_BUTTONS - self.fixed_lines, 1)
+        for scroll in self.query("#scroll"):  # none while it is taken down
+            scroll.styles.max_height = max(event.size.height - _BORDER_AND_BUTTONS - self.fixed_lines, 1)
 
     def tick(self) -> None:
         """Draw the lines anew; a tick may come before they are there for the first time, or while the sheet goes."""

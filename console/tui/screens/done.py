@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 
-from textual import events
 from textual.content import Content
 
 from console.core import counted, fmt
@@ -10,11 +9,11 @@ from console.core import receipt as receipts
 from console.core.attempt import Attempt
 from console.headless import outcome
 from console.tui import gates, words
-from console.tui.bindings import keys
 from console.tui.draw import GOOD, MUTED, WARN, rows
 from console.tui.screens import done_actions
-from console.tui.screens.card import Card, Choice
+from console.tui.screens.card import Choice
 from console.tui.screens.done_actions import is_action
+from console.tui.screens.passing import PassingCard
 from console.tui.state import ConsoleState
 from console.tui.widgets import facts
 from pipeline.contract import telemetry
@@ -32,18 +31,12 @@ _NEXT = {
     telemetry.ENDED_UNKNOWN: "nobody saw its exit code: look at the log, then > checks what is there and makes the rest",
     telemetry.UNVERIFIED: "it is not done until its output was checked: > checks it again",
 }
-_OWN_KEYS = frozenset(
-    ("up", "down", "left", "right", "j", "k", "pageup", "pagedown", "tab", "enter", "space", "escape", "q", "home", "end")
-)
 AGAIN = ""
 """What the card gives back when it is to be opened anew, because other attempts have ended meanwhile."""
 
 
-class EndedScreen(Card[str | None]):
-    """Opens by itself when attempts have ended. ``unseen`` tells which; gives back the stage whose details are wanted.
-
-    No key is lost on it: what is no key of the card closes it, and does what it does on the dashboard.
-    """
+class EndedScreen(PassingCard[str | None]):
+    """Opens by itself when attempts have ended. ``unseen`` tells which; gives back the stage whose details are wanted."""
 
     def __init__(self, state: ConsoleState, unseen: Callable[[], list[Attempt]]) -> None:
         super().__init__(state)
@@ -74,9 +67,6 @@ class EndedScreen(Card[str | None]):
     def chosen(self, choice: str) -> None:
         self.dismiss(None if choice == "close" else self._ended[0].stage if choice == "details" else choice)
 
-    def action_leave(self) -> None:
-        self._perform("quit")
-
     def tick(self) -> None:
         before = [one.id for one in self._ended]
         now = self._unseen()
@@ -85,21 +75,6 @@ class EndedScreen(Card[str | None]):
             return
         self._ended = now or self._ended
         super().tick()
-
-    def on_key(self, event: events.Key) -> None:
-        if event.key in _OWN_KEYS:
-            return
-        action = next((action for key, action in keys() if key == event.key), None)
-        if action is not None:
-            event.stop()
-            self._perform(action.id)
-
-    def _perform(self, action: str) -> None:
-        from console.tui.app import ConsoleApp
-
-        assert isinstance(self.app, ConsoleApp)
-        self.dismiss(None)
-        self.app.call_later(self.app.perform, action)
 
 
 def list_lines(state: ConsoleState, ended: Sequence[Attempt]) -> list[Content]:

@@ -1,108 +1,124 @@
-"""Every fact about the run with its age: what an operator can check when a line of the dashboard is not enough."""
+"""The evidence: how a job stands and why, its gaps, plots of its whole time, what its log raised, and every fact with its age."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, ClassVar
 
+from textual.binding import Binding, BindingType
 from textual.content import Content
 
-from console.core import fmt
-from console.core.judge import judge
-from console.headless import outcome
-from console.tui import words
-from console.tui.draw import MUTED, WARN, rows
-from console.tui.screens.card import Card
+from console.core import curve, sanitize
+from console.core.curve import Point
+from console.tui import gates, health
+from console.tui.draw import STRONG
+from console.tui.screens.card import Choice
+from console.tui.screens.evidence_alarms import alarm_lines
+from console.tui.screens.evidence_facts import fact_lines
+from console.tui.screens.evidence_gaps import gap_lines
+from console.tui.screens.evidence_now import now_lines
+from console.tui.screens.evidence_plots import plot_lines
+from console.tui.screens.gated import GatedCard
 from console.tui.state import ConsoleState
-from console.tui.widgets.header import banner, link
+from pipeline.errors import StageError
+
+AskCurve = Callable[[str, str], Awaitable[dict[str, Any]]]
+"""Asks the host for the curve of a stage's attempt."""
+
+NOW, GAPS, PLOTS, ALARMS, FACTS = "now", "gaps", "plots", "alarms", "facts"
+PARTS = (NOW, GAPS, PLOTS, ALARMS, FACTS)
+_DUMP = "dump_stacks"
+_AROUND = 6
+"""Columns of border, padding and scroll bar."""
+_ASK_TICKS = 60
 
 
-class EvidenceScreen(Card[None]):
-    """Drawn anew at each tick."""
+class EvidenceScreen(GatedCard[None]):
+    """Five parts, a key each; drawn anew at each tick. Whoever has opened it has seen the alarms."""
+
+    button_form = "[{}]"  # seven of them in 80 columns
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *(Binding(str(number), f"part('{part}')", show=False) for number, part in enumerate(PARTS, 1)),
+        Binding("D", "dump", show=False),
+    ]
+
+    def __init__(self, state: ConsoleState, ask_curve: AskCurve) -> None:
+        super().__init__(state)
+        self._ask_curve = ask_curve
+        raised = health.unseen(state)
+        self._part = ALARMS if raised and health.loud(state, state.attempt) is None else NOW
+        self._points: tuple[Point, ...] | None = None
+        self._of = ""
+        """The attempt whose points these are."""
+        self._said = self._heading = ""
+        self._ticks = 0
 
     def heading(self) -> str:
-        return f"Evidence: {self.state.run or 'no run'} on {self.state.host}"
+        stage = f"{self.state.attempt.stage} of " if self.state.attempt else ""
+        return f"Evidence, {self._part}: {stage}{self.state.run or 'no run'} on {self.state.host}"
 
     def body(self) -> Sequence[Content]:
-        return evidence_lines(self.state)
+        width, state = self._columns(), self.state
+        if self._part == NOW:
+            return now_lines(state, width)
+        if self._part == GAPS:
+            attempt = state.attempt
+            meter = state.history.gaps(attempt) if attempt else None
+            return gap_lines(state, meter.recent if meter else (), width)
+        if self._part == PLOTS:
+            return plot_lines(state, state.attempt, self._points if self._current() else None, self._said, width)
+        return alarm_lines(state) if self._part == ALARMS else fact_lines(state)
 
+    def choices(self) -> Sequence[Choice]:
+        parts = (Choice(part, f"{number} {part.capitalize()}") for number, part in enumerate(PARTS, 1))
+        return (Choice("close", "Close"), *parts, Choice(_DUMP, "D Stacks", why=gates.dump(self.state)))
 
-def evidence_lines(state: ConsoleState) -> list[Content]:
-    """The lines of the sheet: facts with ages, and no judgement."""
-    lines = [Content.styled(f" {text}", WARN) for text in banner(state, 90)]
-    lines += rows(_link(state))
-    attempt = state.attempt
-    if attempt is None:
-        return [*lines, Content(), Content.styled(" no attempt to tell of", MUTED)]
-    facts = judge(state.history, attempt, state.age_s)
-    over = "not measured yet" if facts.window_s is None else f"over {facts.window_s:.0f} s"
-    now, mean = state.store.rate_now(attempt), state.store.rate_mean(attempt)
-    pairs = [
-        (f"{attempt.stage}", f"{words.state_word(state, attempt)}, attempt {attempt.id}"),
-        *([("refused", refused)] if (refused := words.refusal(state, attempt)) else []),
-        ("window", over),
-        (
-            "finished",
-            f"{_more(facts.units)} units, {_more(facts.files)} files, {'-' if facts.bytes is None else '+' + fmt.size(facts.bytes)}",
-        ),
-        ("processor", f"{fmt.percent(facts.cpu_pct)} of one core, all its processes"),
-        ("GPUs", f"{fmt.percent(facts.gpu_pct)} mean use of {fmt.count(facts.gpus_read)} read, {fmt.count(facts.gpus_listed)} listed"),
-        ("last unit", _ago(facts.last_unit_age_s)),
-        ("last file", _ago(facts.last_file_age_s)),
-        ("last beat", _ago(facts.beat_age_s)),
-        ("log", "none yet" if facts.log_quiet_s is None else f"quiet {fmt.age(facts.log_quiet_s)}, {fmt.size(attempt.log_bytes)}"),
-        ("gaps", _gaps(facts.usual_gap_s, facts.longest_gap_s, facts.gaps)),
-        ("rate now", f"{fmt.rate(now.tokens_per_s)} tok/s, {fmt.rate(now.units_per_s)} units/s, over {fmt.duration(now.over_s)}"),
-        ("rate, mean", f"{fmt.rate(mean.tokens_per_s)} tok/s, {fmt.rate(mean.units_per_s)} units/s, over {fmt.duration(mean.over_s)}"),
-        ("time left", _left(state)),
-        ("loading", f"took {fmt.duration(outcome.load_seconds(attempt))}"),
-    ]
-    if attempt.events:
-        pairs.append(("last event", f"{attempt.events[-1].kind} by {attempt.events[-1].by}"))
-    return [*lines, Content(), *rows(pairs)]
+    def chosen(self, choice: str) -> None:
+        if choice == "close":
+            self.dismiss(None)
+        elif choice == _DUMP:
+            self.action_dump()
+        else:
+            self.action_part(choice)
 
+    def action_part(self, part: str) -> None:
+        self._part = part
+        self.action_scroll(-(1 << 20))
+        self._ticks = 0
+        self.tick()
 
-def _link(state: ConsoleState) -> list[tuple[str, str]]:
-    view = state.view
-    pairs = [("link", link(state))]
-    if view is None:
-        return pairs
-    nvml_age = view.age_s(view.nvml.boot_s if view.nvml else None, state.age_s)
-    disk_age = view.age_s(view.disk.boot_s if view.disk else None, state.age_s)
-    pairs.append(
-        (
-            "newest frame",
-            f"{fmt.age(state.age_s)} old; {fmt.count(state.store.frames)} taken, {fmt.count(view.dropped_frames)} left out by the host",
-        )
-    )
-    pairs.append(("GPUs read", _ago(nvml_age)))
-    pairs.append(("disk read", _ago(disk_age)))
-    if state.control is not None:
-        pairs.append(("control", f"{state.control.by}, for {fmt.age(view.age_s(state.control.since_boot_s, state.age_s))}"))
-    if state.ring.lost_bytes:
-        pairs.append(
-            ("log left out", f"{fmt.size(state.ring.lost_bytes)} came faster than the wire carries; the file on the host has them")
-        )
-    return pairs
+    def action_dump(self) -> None:
+        self.app.perform(_DUMP)  # type: ignore[attr-defined]
 
+    def tick(self) -> None:
+        health.see(self.state)
+        if self._part == PLOTS and (self._ticks == 0 or not self._current()) and self.state.attempt and self.state.current:
+            self._ticks = _ASK_TICKS
+            if not self._current():
+                self._of, self._points, self._said = self.state.attempt.id, None, "asking the host"
+            self.run_worker(self._read(self.state.attempt.stage, self._of), group="curve", exclusive=True, exit_on_error=False)
+        self._ticks = max(self._ticks - 1, 0)
+        self._retitle()
+        super().tick()
 
-def _left(state: ConsoleState) -> str:
-    attempt = state.attempt
-    if attempt is None:
-        return fmt.UNKNOWN
-    if attempt.ended:
-        return "none: it has ended"
-    left = state.store.eta(attempt)
-    seconds = words.eta_seconds(state, attempt)
-    if seconds is None:
-        return f"no estimate: {left.why or 'age of the numbers unknown'}"
-    return f"{fmt.duration(seconds)}, done {words.done_at(state, attempt)}; remaining {left.basis} by the mean rate"
+    def _retitle(self) -> None:
+        """The title says which part it is, and of which stage: another one may have begun meanwhile."""
+        heading = self.heading()
+        if heading != self._heading:
+            self._heading = heading
+            for sheet in self.query("#sheet"):  # none yet, for a key that was typed ahead
+                sheet.border_title = Content.styled(sanitize.line(heading, 200), STRONG)  # type: ignore[assignment]
 
+    def _current(self) -> bool:
+        return self.state.attempt is not None and self.state.attempt.id == self._of
 
-def _gaps(usual_s: float | None, longest_s: float | None, count: int) -> str:
-    return f"usual {fmt.age(usual_s)}, longest {fmt.age(longest_s)}, over {fmt.count(count)}" if count else "not measured yet"
+    async def _read(self, stage: str, attempt: str) -> None:
+        try:
+            points = curve.parse(await self._ask_curve(stage, attempt))
+        except StageError as error:
+            self._said = sanitize.line(f"it cannot be read: {error}", 300)
+        else:
+            self._points, self._said = points, ""
+        super().tick()
 
-
-def _more(count: int | None) -> str:
-    return fmt.UNKNOWN if count is None else f"+{fmt.count(count)}"
-
-
-def _ago(age_s: float | None) -> str:
-    return "not told" if age_s is None else f"{fmt.age(age_s)} ago"
+    def _columns(self) -> int:
+        return max(min(self.app.size.width, 160) - _AROUND, 20)

@@ -35,4 +35,4 @@ def help_line(action: Action, state: ConsoleState) -> Content:
 
 
 def _columns(key: str, label: str, text: str, style: str, text_style: str) -> Content:
-    return Content.assemble(" ", (key.ljust(_KEY_COLUMNS), style), (label.ljust(_LABEL_COLUMNS), style), (text, text_style))
+    return Content.assemble(" ", (key.ljust(_KEY_COLUMNS), style), (f"{label} ".ljust(_LABEL_COLUMNS), style), (text, text_style))

@@ -1,10 +1,14 @@
 """Two lines that a tired operator can check: what advanced in the last 15 seconds, and how much of the output is proven."""
 
+from rich.cells import cell_len
 from textual.content import Content
 
 from console.core import counted, fmt
 from console.core.attempt import Attempt
 from console.core.judge import judge
+from console.core.lookout import Alarm
+from console.core.worker_lines import without_worker
+from console.tui import health
 from console.tui.draw import BAD, GOOD, MUTED, PLAIN, WARN, Piece, line
 from console.tui.state import ConsoleState
 from console.tui.widgets import facts
@@ -19,7 +23,7 @@ class EvidenceLine(Lines):
     MARKS_OLD = True
 
     def draw(self, width: int, height: int) -> list[Content]:
-        return [evidence(self.state, width)]
+        return [below(self.state, width)[0]]
 
 
 class VerifiedLine(Lines):
@@ -28,7 +32,13 @@ class VerifiedLine(Lines):
     MARKS_OLD = True
 
     def draw(self, width: int, height: int) -> list[Content]:
-        return [verified(self.state, width)]
+        return [below(self.state, width)[1]]
+
+
+def below(state: ConsoleState, width: int) -> list[Content]:
+    """Both lines. The rest of a verdict that an operator must act on goes before the evidence; what is proven can wait then."""
+    rest = health.line_parts(state, state.attempt, width)[1:] if state.attempt else []
+    return [*rest, evidence(state, width), verified(state, width)]
 
 
 def evidence(state: ConsoleState, width: int) -> Content:
@@ -36,12 +46,12 @@ def evidence(state: ConsoleState, width: int) -> Content:
     if attempt is None or not attempt.live:
         return Content()
     seen = judge(state.history, attempt, state.age_s)
-    over = "evidence" if seen.window_s is None else f"last {seen.window_s:.0f} s"
+    over = "evidence" if seen.window_s is None else f"evidence/{seen.window_s:.0f} s"
     if not state.current:
         over = f"as of {fmt.age(state.age_s)} ago"
     unit = (attempt.progress.unit if attempt.progress else "") or "unit"
     units = "" if seen.units is None or seen.files is not None or STAGES[attempt.stage].service else f"{unit}s +{fmt.count(seen.units)}"
-    gained = "" if seen.bytes is None else f"+{fmt.size(seen.bytes)}"
+    gained = "" if seen.bytes is None else f"+{_two_digits(seen.bytes)}"
     gpus = "" if seen.gpus_read == seen.gpus_listed else f" of {seen.gpus_read}"
     pieces = [
         Piece(over, MUTED),
@@ -49,23 +59,37 @@ def evidence(state: ConsoleState, width: int) -> Content:
         Piece(gained, PLAIN, 3),
         Piece("" if seen.cpu_pct is None else f"cpu {fmt.percent(seen.cpu_pct)}", PLAIN, 2),
         Piece("" if seen.gpu_pct is None else f"gpu {fmt.percent(seen.gpu_pct)}{gpus}", PLAIN, 2),
-        Piece("no beat yet" if seen.beat_age_s is None else f"beat {fmt.age(seen.beat_age_s)}", PLAIN, 1),
-        Piece("no log" if seen.log_quiet_s is None else f"log quiet {fmt.age(seen.log_quiet_s)}", PLAIN, 1),
+        Piece("no beat yet" if seen.beat_age_s is None else f"beat {_age(seen.beat_age_s)}", PLAIN, 1),
+        Piece("no log" if seen.log_quiet_s is None else f"log quiet {_age(seen.log_quiet_s)}", PLAIN, 1),
     ]
     return line(pieces, [], width)
+
+
+def _age(seconds: float) -> str:
+    """In one unit, so that the whole line has room: ``1 s``, ``9 m``, ``2 h``."""
+    seconds = round(seconds)
+    return f"{seconds} s" if seconds < 60 else f"{seconds // 60} m" if seconds < 3600 else f"{seconds // 3600} h"
+
+
+def _two_digits(size: float) -> str:
+    """``3.7 GB``."""
+    return fmt.size(float(f"{size:.2g}"))
 
 
 def verified(state: ConsoleState, width: int) -> Content:
     attempt = state.attempt
     if attempt is None:
         return Content()
+    if raised := health.unseen(state):
+        return _alarm(state, raised, width)
     progress, ledger, directory, receipt = attempt.progress, attempt.ledger, attempt.directory, attempt.receipt
     told = progress.facts if progress else ()
     if STAGES[attempt.stage].service:
         below = facts.lines(told, width)[1:2] if attempt.live else []
         return line(below[0] if below else [], [], width)
+    apart = Piece(f"DISAGREE: {directory.disagreement}" if directory and directory.disagreement else "", WARN)
     if told and attempt.live and progress and progress.phase not in (telemetry.VERIFYING, telemetry.FINISHING):
-        return line(facts.pieces(told), [], width)
+        return line([apart, *facts.pieces(told)], [], width)
     left = [Piece("OUTDATED", WARN) if attempt.done and attempt.outdated else Piece(""), _checked(attempt)]
     bad = receipt.bad if receipt and receipt.bad is not None else progress.bad if progress else None
     if bad is not None:
@@ -77,8 +101,19 @@ def verified(state: ConsoleState, width: int) -> Content:
         left.append(Piece(f"directory {fmt.count(directory.files)}, counted {age} ago", PLAIN, 3))
     trouble = ledger.trouble if ledger else ""
     left.append(Piece(f"LEDGER: {trouble}" if trouble else "", WARN, 1))
-    left += facts.pieces(told)
+    left += [apart, *facts.pieces(told)]
     return line(left, [], width)
+
+
+def _alarm(state: ConsoleState, raised: list[tuple[Attempt, Alarm]], width: int) -> Content:
+    """Takes the place of what is proven, until ``e`` was looked at: nothing that is counted here is worth more now."""
+    (of, newest), more = raised[0], len(raised) - 1
+    others = f"+{more} more" if more else ""
+    words = [Piece(health.alarm_words(state, of, newest), BAD), Piece(others, WARN), Piece("e: all", MUTED)]
+    room = width - 2 - sum(one.cells + 2 for one in words if one.text)
+    text = without_worker(newest.line)
+    text = text if cell_len(text) <= room else f"{text[: max(room - 1, 0)]}…"
+    return line([words[0], Piece(text if room > 8 else ""), *words[1:]], [], width)
 
 
 def _checked(attempt: Attempt) -> Piece:

@@ -97,7 +97,8 @@ def title(state: ConsoleState, tail: TailView, width: int) -> Content:
     """The line above the log."""
     source = state.log_source
     name = [Piece(source.stage if source else "", PLAIN, 5), Piece("stdout.log" if source else "", PLAIN, 6)]
-    left = [Piece("log", STRONG if tail.has_focus else PLAIN), *name, Piece(_quiet(state), PLAIN, 2), *_gone(state, tail)]
+    only = Piece(f"only {state.worker}: w" if state.worker else "", WARN)
+    left = [Piece("log", STRONG if tail.has_focus else PLAIN), only, *name, Piece(_quiet(state), PLAIN, 2), *_gone(state, tail)]
     right = [Piece(sanitize.line(tail.search.words, 60), PLAIN, 1), *_following(tail), Piece("/find", MUTED, 7)]
     return rule(left, right, width)
 

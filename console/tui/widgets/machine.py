@@ -2,35 +2,38 @@
 
 from textual.content import Content
 
-from console.core import fmt
+from console.core import disk_full, eta_words, fmt
 from console.core.attempt import Attempt
 from console.core.views import Disk
+from console.tui import words
 from console.tui.draw import BAD, GOOD, MUTED, PLAIN, WARN, Piece, line
 from console.tui.state import ConsoleState
+from pipeline.contract.signals import RED
 
 
 def room(state: ConsoleState, attempt: Attempt, written: int | None, total: int | None) -> list[Piece]:
-    """Whether the disk will hold what is still to be written."""
+    """Whether the disk will hold what is still to be written, and when it is full if not."""
     disk = output_disk(state)
     if disk is None:
         return [Piece("disk not told", MUTED, 2)]
     free = disk.free_bytes.value
     if free is None:
         return [Piece(f"disk {disk.free_bytes.why}", WARN, 2)]
-    words = f"disk {fmt.size(free)} free"
-    if not attempt.live or not state.current or total is None or written is None:
-        return [Piece(words)]
-    short = total - written - free
-    if short > 0:
-        return [Piece(f"{words}, {fmt.size(short)} SHORT", BAD)]
-    return [Piece(f"{words}, enough", GOOD if total - written < free / 2 else PLAIN)]
+    told = f"disk {fmt.size(free)} free"
+    if not attempt.live or not state.current:
+        return [Piece(told)]
+    risk = words.disk_risk(state, attempt)
+    found = eta_words.disk(state.store, attempt, risk, words.here(state))
+    if found:
+        return [Piece(f"{told}, {found}", BAD if risk.level == RED or risk.short_bytes else WARN)]
+    if total is None or written is None:
+        return [Piece(told)]
+    return [Piece(f"{told}, enough", GOOD if total - written < free / 2 else PLAIN)]
 
 
 def output_disk(state: ConsoleState) -> Disk | None:
     """The disk that the stage writes to; where it is not told, the data directory's."""
-    if state.view is None:
-        return None
-    return state.view.output_disk or state.view.disk
+    return disk_full.output_disk(state.view) if state.view is not None else None
 
 
 def process(state: ConsoleState, attempt: Attempt, width: int) -> Content:

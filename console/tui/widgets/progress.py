@@ -2,10 +2,10 @@
 
 from textual.content import Content
 
-from console.core import counted, fmt
+from console.core import counted, eta_words, fmt
 from console.core.attempt import Attempt
 from console.core.judge import Judgement, judge
-from console.tui import empty, gates, words
+from console.tui import empty, gates, health, words
 from console.tui.draw import GOOD, MUTED, PLAIN, STRONG, WARN, Piece, bar, line
 from console.tui.state import ConsoleState
 from console.tui.widgets.lines import Lines
@@ -16,6 +16,7 @@ from pipeline.contract.stages import STAGES
 
 _BAR_COLUMNS = 39
 _BOTH_RATES_COLUMNS = 100
+_DONE_COLUMNS = len("done ")
 
 
 class ProgressBlock(Lines):
@@ -41,42 +42,60 @@ def progress(state: ConsoleState, attempt: Attempt, width: int) -> list[Content]
 
 def _headline(state: ConsoleState, attempt: Attempt, width: int) -> Content:
     label = attempt.stage.upper()
-    left = [Piece(f"{label} {words.state_word(state, attempt)}", words.state_style(state, attempt))]
+    usual = Piece(f"{label} {words.state_word(state, attempt)}", words.state_style(state, attempt))
+    left = health.headline(state, attempt, usual)
+    right = _counts(attempt)
     if attempt.live:
-        left += _time_left(state, attempt)
+        told = words.done_at(state, attempt)
+        if told is not None and told.span and len(told.words) + _DONE_COLUMNS > _free(left, right, width):
+            right = _counts(attempt, with_unit=False)
+        left += _time_left(state, attempt, _free(left, right, width))
     else:
         ended = state.view.age_s(attempt.ended_boot_s, state.age_s) if state.view else None
         left += [
             Piece(f"{fmt.duration(ended)} ago" if ended is not None else "", PLAIN),
         ]
-    return line(left, _counts(attempt), width)
+    return line(left, right, width)
 
 
-def _time_left(state: ConsoleState, attempt: Attempt) -> list[Piece]:
+def _time_left(state: ConsoleState, attempt: Attempt, columns: int) -> list[Piece]:
+    """Within ``columns`` with the range, where there is that much room."""
     if not state.current:
         return [Piece(f"as of {fmt.age(state.age_s)} ago", WARN)]
     if attempt.state == telemetry.STOPPING:
         return [Piece(attempt.why or "stop asked", WARN, 3)]
+    if health.loud(state, attempt) is not None:
+        return [Piece("ETA paused", WARN, 2)]
     if attempt.progress and attempt.progress.waits:
         return [Piece(f"no ETA: {attempt.progress.waits.partition(':')[0]}", WARN, 2)]  # all of it is among the facts below
-    left_s = words.eta_seconds(state, attempt)
-    if left_s is not None:
-        return [Piece(f"{words.about(left_s)} left", PLAIN, 3), Piece(f"done {words.done_at(state, attempt)}", PLAIN, 2)]
+    left = state.store.eta(attempt)
+    left_s, told = words.eta_seconds(state, attempt), words.done_at(state, attempt)
+    if left_s is not None and told is not None and left.loaded_s is None:
+        whole = f"done {told.words}"
+        done = whole if len(whole) <= columns else f"done {told.at}{told.whose}"
+        return [Piece(f"{eta_words.about(left_s)} left", PLAIN, 4), Piece(done, PLAIN, 2), Piece(eta_words.by(left), MUTED, 3)]
     phase = attempt.progress.phase if attempt.progress else ""
     since = state.view.age_s(attempt.progress.phase_boot_s, state.age_s) if state.view and attempt.progress else None
     since_words = "" if since is None else f"for {fmt.duration(since)}"
     if phase == telemetry.LOADING:
-        return [Piece(since_words, PLAIN, 2)]
+        loaded = words.loaded_at(state, attempt)
+        end = f"done {told.at}{told.whose}" if told else ""
+        return [Piece(since_words, PLAIN, 4 if loaded else 2), Piece(loaded, PLAIN, 2), Piece(end, PLAIN, 3)]
     if phase in (telemetry.VERIFYING, telemetry.FINISHING):
         return [Piece(since_words, PLAIN, 2)]
-    return [Piece(since_words, PLAIN, 3), Piece(f"no ETA: {state.store.eta(attempt).why}", MUTED, 4)]
+    return [Piece(since_words, PLAIN, 3), Piece(f"no ETA: {left.why}", MUTED, 4)]
 
 
-def _counts(attempt: Attempt) -> list[Piece]:
+def _free(left: list[Piece], right: list[Piece], width: int) -> int:
+    """Columns for one more piece."""
+    return width - 2 - sum(one.cells + 2 for one in (*left, *right) if one.text)
+
+
+def _counts(attempt: Attempt, with_unit: bool = True) -> list[Piece]:
     progress = attempt.progress
     if progress is None:
         return []
-    unit = f" {progress.unit}s" if progress.unit else ""
+    unit = f" {progress.unit}s" if progress.unit and with_unit else ""
     done = counted.share(progress.done, progress) if attempt.live else counted.made(attempt)
     tokens = fmt.tokens(progress.tokens)
     if progress.tokens is not None and progress.total_tokens is not None:
@@ -101,12 +120,13 @@ def _amounts(state: ConsoleState, attempt: Attempt, width: int) -> Content:
 def _pace(state: ConsoleState, attempt: Attempt, facts: Judgement, width: int) -> Content:
     if not attempt.live:
         return _after(state, attempt, width)
+    if parts := health.line_parts(state, attempt, width):
+        return parts[0]
     phase = attempt.progress.phase if attempt.progress else ""
     if phase in ("", telemetry.LOADING):
         note = attempt.progress.note if attempt.progress else "the stage has said nothing yet"
-        return line(
-            [Piece(note or "loading the model", PLAIN, 1), Piece("no ETA while loading", MUTED), Piece(_log_quiet(facts))], [], width
-        )
+        told = [Piece(note or "loading the model", PLAIN, 3), Piece(health.ranks(state, attempt), STRONG)]
+        return line([*told, *words.load_basis(state, attempt), Piece(_log_quiet(facts))], [], width)
     if phase in (telemetry.VERIFYING, telemetry.FINISHING):
         what = "checking what was made" if attempt.ledger is None else "re-reading what was written"
         said = _note(attempt) or (what if phase == telemetry.VERIFYING else "writing the receipt")
@@ -126,8 +146,9 @@ def _speed(state: ConsoleState, attempt: Attempt, facts: Judgement, width: int) 
     left.append(Piece(f"mean {mean_rate}" if both else "", PLAIN, 4))
     what, age_s = ("file", facts.last_file_age_s) if attempt.ledger is not None else (unit, facts.last_unit_age_s)
     left.append(Piece(f"last {what} {fmt.age(age_s)} ago" if age_s is not None else f"no {what} yet"))
-    if facts.usual_gap_s is not None and facts.longest_gap_s is not None:
-        left.append(Piece(f"usual {fmt.age(facts.usual_gap_s)}, longest {fmt.age(facts.longest_gap_s)}", PLAIN, 3))
+    usual_s, longest_s = health.gaps(state, attempt, facts)
+    if usual_s is not None and longest_s is not None:
+        left.append(Piece(f"usual {fmt.age(usual_s)}, longest {fmt.age(longest_s)}", PLAIN, 3))
     return left
 
 

@@ -4,7 +4,7 @@ from textual.content import Content
 
 from console.core import fmt, service
 from console.core.attempt import Attempt
-from console.tui import serving, words
+from console.tui import health, serving, words
 from console.tui.draw import MUTED, PLAIN, STRONG, WARN, Piece, bar, line
 from console.tui.state import ConsoleState
 from console.tui.widgets import facts
@@ -24,17 +24,21 @@ def service_lines(state: ConsoleState, attempt: Attempt, width: int) -> list[Con
         lines += _loading(state, attempt, width)
     else:
         lines += _serving(state, attempt, width)
+    if parts := health.line_parts(state, attempt, width):
+        lines[2] = parts[0]
     return [*lines, process(state, attempt, width), machine(state, width)]
 
 
 def _headline(state: ConsoleState, attempt: Attempt, width: int) -> Content:
-    left = [Piece(f"{attempt.stage.upper()} {words.state_word(state, attempt)}", words.state_style(state, attempt))]
+    usual = Piece(f"{attempt.stage.upper()} {words.state_word(state, attempt)}", words.state_style(state, attempt))
+    left = health.headline(state, attempt, usual)
     progress, view = attempt.progress, state.view
     if not state.current:
         left.append(Piece(f"as of {fmt.age(state.age_s)} ago", WARN))
-    elif attempt.live:
+    elif attempt.live and health.loud(state, attempt) is None:
         since = view.age_s(progress.phase_boot_s, state.age_s) if view and progress else None
         left.append(Piece(f"for {fmt.duration(since)}" if since is not None else "", PLAIN, 2))
+        left.append(Piece(words.loaded_at(state, attempt), PLAIN, 1))
     else:
         ended = view.age_s(attempt.ended_boot_s, state.age_s) if view else None
         left.append(Piece(f"{fmt.duration(ended)} ago" if ended is not None else ""))
@@ -56,8 +60,9 @@ def _loading(state: ConsoleState, attempt: Attempt, width: int) -> list[Content]
         line([Piece(bar(share, min(_BAR_COLUMNS if width < 100 else width // 2, width - 4)))], [], width),
         line(
             [
-                Piece(note or "loading the model", PLAIN, 1),
-                Piece("no ETA while loading", MUTED),
+                Piece(note or "loading the model", PLAIN, 3),
+                Piece(health.ranks(state, attempt), STRONG),
+                *words.load_basis(state, attempt),
                 Piece(f"log quiet {fmt.duration(quiet)}" if quiet is not None else ""),
             ],
             [],

@@ -14,9 +14,11 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from console.core.logring import Frozen, Note
+from console.core.logring import Frozen, LogRing, Note
+from console.core.worker_lines import WorkerLines
 from console.tui import terminal
 from console.tui.state import ConsoleState
+from console.tui.widgets.tail_paint import segments
 from console.tui.widgets.tail_search import TailSearch
 from console.tui.widgets.tail_words import no_lines
 
@@ -31,7 +33,7 @@ _CHARS_A_COLUMN = 4
 
 
 class TailView(Widget, can_focus=True):
-    """Draws ``state.ring``. It paints four times a second at most, and only when what it shows has changed."""
+    """Draws ``state.ring``, or its lines of ``state.worker``. It paints four times a second at most, and only when these have changed."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"tail--note", "tail--match", "tail--mark"}
     DEFAULT_CSS = """
@@ -60,6 +62,7 @@ class TailView(Widget, can_focus=True):
         super().__init__(id=id)
         self.state = state
         self.search = TailSearch(self)
+        self.source: LogRing | WorkerLines = state.ring
         self._held: Frozen | None = None
         """What a reader reads; None while following."""
         self._top = 0
@@ -79,12 +82,12 @@ class TailView(Widget, can_focus=True):
     @property
     def new_lines(self) -> int:
         """Lines that have come since the reader stopped following."""
-        return 0 if self._held is None else max(self.state.ring.end - self._held.end, 0)
+        return 0 if self._held is None else max(self.source.end - self._held.end, 0)
 
     @property
     def outlived_lines(self) -> int:
         """Lines that are shown and that the ring has dropped: they are kept for this reader only."""
-        return 0 if self._held is None else max(min(self.state.ring.first, self._top + len(self._window)) - self._top, 0)
+        return 0 if self._held is None else max(min(self.source.first, self._top + len(self._window)) - self._top, 0)
 
     @property
     def top(self) -> int:
@@ -112,14 +115,16 @@ class TailView(Widget, can_focus=True):
 
     def flush(self) -> None:
         """Show what has come, unless the terminal is still busy with what was painted before."""
-        if self.following and self._version != self.state.ring.version and terminal.takes_more():
+        if self.state.worker != getattr(self.source, "worker", ""):
+            self._change_source()
+        if self.following and self._version != self.source.version and terminal.takes_more():
             self._show()
         elif not self._window and self._words != no_lines(self.state):
             self.refresh()
 
     def lines(self) -> Frozen:
         """All lines that can be scrolled to now."""
-        return self._held or self.state.ring.freeze()
+        return self._held or self.source.freeze()
 
     def log_end(self) -> None:
         """Follow again, at what is newest now."""
@@ -130,7 +135,7 @@ class TailView(Widget, can_focus=True):
 
     def toggle_follow(self) -> None:
         if self.following:
-            self._held = self.state.ring.freeze()
+            self._held = self.source.freeze()
             self.post_message(self.Moved())
         else:
             self.log_end()
@@ -145,7 +150,7 @@ class TailView(Widget, can_focus=True):
 
     def hold_more(self) -> None:
         """Let a reader go on to what has come since; what only this reader has stays, within bounds."""
-        held, ring = self._held, self.state.ring
+        held, ring = self._held, self.source
         if held is not None:
             keep = max(held.first, ring.end - 2 * ring.max_lines)
             self._held = ring.refreeze(held, min(keep, self._top))
@@ -163,7 +168,7 @@ class TailView(Widget, can_focus=True):
         if self._held is None:
             if lines >= 0:
                 return
-            self._held = self.state.ring.freeze()
+            self._held = self.source.freeze()
         elif lines > 0 and self.bottom + lines >= self._held.end - 1:
             self.hold_more()
             if self.bottom + lines >= self._held.end - 1:
@@ -194,13 +199,19 @@ class TailView(Widget, can_focus=True):
         event.stop()
         self.action_scroll_lines(_WHEEL_LINES)
 
+    def _change_source(self) -> None:
+        """Other lines, with numbers of their own: follow them, and search them anew."""
+        self.source = WorkerLines(self.state.ring, self.state.worker) if self.state.worker else self.state.ring
+        self.log_end()
+        self.search.restart()
+
     def _show(self, repaint: bool = False) -> None:
         """Choose the lines for the rows, and paint the rows that changed."""
         rows = self.size.height
         if not rows:
             return
-        source = self._held or self.state.ring
-        self._version = self.state.ring.version
+        self._version = self.source.version
+        source = self._held or self.source
         last_top = max(source.end - rows, source.first)
         self._top = last_top if self.following else min(max(self._top, source.first), last_top)
         before, self._window = self._window, source.lines(self._top, self._top + rows)
@@ -229,7 +240,7 @@ class TailView(Widget, can_focus=True):
         style = base + self.get_component_rich_style("tail--note") if isinstance(line, Note) else base
         room = max(width - 1, 0)
         seen = line[: (self._left + room + 1) * _CHARS_A_COLUMN]
-        strip = Strip(_segments(seen, self.search.spans(number, seen), style, style + self.get_component_rich_style("tail--match")))
+        strip = Strip(segments(seen, self.search.spans(number, seen), style, style + self.get_component_rich_style("tail--match")))
         cut_left, cut_right = self._left > 0 and bool(line), strip.cell_length > self._left + room
         text = strip.crop_extend(self._left, self._left + room - cut_right, style)
         if cut_left and not found:
@@ -237,13 +248,3 @@ class TailView(Widget, can_focus=True):
         start, end = Segment(mark, style if mark == " " else strong), [Segment("›", strong)] if cut_right else []
         # Simplified, because each piece with a style of its own costs 50 bytes to the terminal.
         return Strip.join([Strip([start]), text, Strip(end)]).crop_extend(0, width, base).simplify()
-
-
-def _segments(line: str, spans: list[tuple[int, int]], style: Style, match_style: Style) -> list[Segment]:
-    if not spans:
-        return [Segment(line, style)]
-    segments, at = [], 0
-    for start, end in spans:
-        segments += [Segment(line[at:start], style), Segment(line[start:end], match_style)]
-        at = end
-    return [one for one in [*segments, Segment(line[at:], style)] if one.text]

@@ -58,6 +58,13 @@ class TailSearch:
         if self.pattern is not None:
             self._view.run_worker(partial(self._look, step), name="find", group="find", exclusive=True, exit_on_error=False)
 
+    def restart(self) -> None:
+        """The view shows other lines now: look for the same pattern in them."""
+        self.found = None
+        self._spans.clear()
+        if self.text:
+            self.find(self.text)
+
     def cancel(self) -> None:
         search, self._search = self._search, None
         if search is not None:

@@ -7,6 +7,8 @@ from pipeline.contract import telemetry
 def no_lines(state: ConsoleState) -> str:
     """Why there is no line."""
     attempt = state.attempt
+    if state.worker:
+        return f"no line of {state.worker} is here; w shows the others"
     if state.log_source is not None:
         return "no line yet"
     if attempt is None:
