@@ -4,21 +4,18 @@ import asyncio
 import gc
 import importlib
 import os
-import signal
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from textual.app import App
 from textual.binding import Binding
 from textual.css.query import NoMatches
-from textual.filter import LineFilter, NoColor
 from textual.screen import Screen
 from textual.worker import Worker, WorkerState
 
 from console.core import sanitize
-from console.tui import farewell, terminal, themes
+from console.tui import farewell
 from console.tui.bindings import BY_ID, keys, reason
 from console.tui.endings import Endings
 from console.tui.messages import MISTAKE, Broken, Changed, Ended, LookedBack, Problem, Said
@@ -27,6 +24,7 @@ from console.tui.palette import ActionProvider, Palette
 from console.tui.screens.dashboard import Dashboard
 from console.tui.sheets import Sheets
 from console.tui.state import ConsoleState
+from console.tui.terminal_app import TerminalApp
 from console.tui.widgets.footer import KeyFooter
 
 if TYPE_CHECKING:
@@ -40,7 +38,7 @@ TICK_S = 0.5
 _TOAST_S, _WARNING_S = 5.0, 12.0
 
 
-class ConsoleApp(App[farewell.Farewell]):
+class ConsoleApp(TerminalApp[farewell.Farewell]):
     """``run`` gives back what to say once the terminal is given back."""
 
     TITLE = "eaglewatch"
@@ -58,9 +56,7 @@ class ConsoleApp(App[farewell.Farewell]):
         open_host: Callable[..., Any] | None = None,
         make_link: Callable[..., Any] | None = None,
     ) -> None:
-        super().__init__()
-        self.animation_level = "none"
-        self._ascii_only = ascii_only
+        super().__init__(theme, ascii_only)
         self.state = ConsoleState(host=options.host, run=options.run)
         self.state.read_only = options.read_only
         self._make_controller = lambda: _controller(self.state, options, self.post_message, clocks, open_host, make_link)
@@ -68,9 +64,6 @@ class ConsoleApp(App[farewell.Farewell]):
         """None until the first paint is done."""
         self.endings = Endings(self.state)
         self.sheets = Sheets(self, self.endings)
-        for one in themes.themes():
-            self.register_theme(one)
-        self.theme = theme
         for key, action in keys():
             self.bind(key, f"perform('{action.id}')", show=False)
 
@@ -79,16 +72,8 @@ class ConsoleApp(App[farewell.Farewell]):
     def get_default_screen(self) -> Screen[Any]:
         return Dashboard(self.state)
 
-    def get_line_filters(self) -> list[LineFilter]:
-        filters: list[LineFilter] = [NoColor()] if self.theme == "mono" else list(super().get_line_filters())
-        return [*filters, themes.AsciiOnly()] if self._ascii_only else filters
-
     def on_mount(self) -> None:
-        if not self.is_headless:
-            loop = asyncio.get_running_loop()
-            for number in (signal.SIGHUP, signal.SIGTERM):
-                loop.add_signal_handler(number, self.leave)
-            terminal.watch(lambda: loop.call_soon_threadsafe(self.leave))
+        self.leave_with_terminal(self.leave)
         self.set_interval(TICK_S, self.tick)
         self.call_after_refresh(self._begin)
 

@@ -1,25 +1,23 @@
 """The screen of ``eaglewatch watch``: one directory, the GPUs, and the end of the log. Nothing on the host can be changed from here."""
 
 import asyncio
-import signal
 import time
 from typing import ClassVar
 
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.filter import LineFilter, NoColor
 from textual.worker import Worker, WorkerState
 
 from console.config import Host
 from console.core import sanitize
 from console.headless.session import Session
 from console.headless.watching import Target, Watching
-from console.tui import terminal, themes
 from console.tui.draw import MUTED, PLAIN, Piece, rule
 from console.tui.messages import MISTAKE
 from console.tui.state import ConsoleState
+from console.tui.terminal_app import TerminalApp
 from console.tui.watch_draw import main_lines
 from console.tui.widgets.gpus import GpuPanel
 from console.tui.widgets.header import Banner, Header, banner
@@ -32,7 +30,7 @@ _ONLY_ONE_GPU_LINE = 30
 """Lines of a terminal below which the GPUs get one line together."""
 
 
-class WatchApp(App[int]):
+class WatchApp(TerminalApp[int]):
     """``run`` gives back nothing: ask ``watching`` how it ended, and ``error``."""
 
     TITLE = "eaglewatch"
@@ -41,17 +39,12 @@ class WatchApp(App[int]):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("q,escape,ctrl+c", "leave", show=False)]
 
     def __init__(self, host: Host, target: Target, theme: str = "dark", ascii_only: bool = False, session: Session | None = None) -> None:
-        super().__init__()
-        self.animation_level = "none"
-        self._ascii_only = ascii_only
+        super().__init__(theme, ascii_only)
         self.state = ConsoleState(host=target.host, run="watch only")
         self.session = session or Session(host, Voice(self._say))
         self.state.store = self.session.store
         self.watching = Watching(self.session, target)
         self.error: StageError | None = None
-        for one in themes.themes():
-            self.register_theme(one)
-        self.theme = theme
 
     def compose(self) -> ComposeResult:
         state = self.state
@@ -62,16 +55,8 @@ class WatchApp(App[int]):
         yield Vertical(_Tail(state, self.watching, id="tail"), id="rest")
         yield _Foot(state, id="footer")
 
-    def get_line_filters(self) -> list[LineFilter]:
-        filters: list[LineFilter] = [NoColor()] if self.theme == "mono" else list(super().get_line_filters())
-        return [*filters, themes.AsciiOnly()] if self._ascii_only else filters
-
     def on_mount(self) -> None:
-        if not self.is_headless:
-            loop = asyncio.get_running_loop()
-            for number in (signal.SIGHUP, signal.SIGTERM):
-                loop.add_signal_handler(number, self.exit)
-            terminal.watch(lambda: loop.call_soon_threadsafe(self.exit))
+        self.leave_with_terminal(self.exit)
         self.set_interval(TICK_S, self.tick)
         self.run_worker(self._live(), exit_on_error=False)
         self.tick()
